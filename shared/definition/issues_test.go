@@ -191,3 +191,24 @@ func TestParseStrict_RefusesNamesWithAMeaning(t *testing.T) {
 		}
 	}
 }
+
+// What is no YAML is explained: what an author has probably written, and what to write instead.
+func TestParse_ExplainsSyntax(t *testing.T) {
+	for text, want := range map[string]string{
+		"x: \"a ${p.join(\", \")}\"": "7:23  syntax: value is not allowed in this context: a quote of the same kind ends a text: put the whole value into quotes of the other kind",
+		"x: 'it's'":                  "7:14  syntax: value is not allowed in this context: a quote of the same kind ends a text",
+		"x: [1, 2].size()":           "7:16  syntax: value is not allowed in this context: a value that begins with a bracket ends with it",
+		"x: {y: ${parameters.n}}":    "7:15  syntax: ',' or '}' must be specified: put \"${...}\" into quotes",
+		"x: {y: 'it's'}":             "7:18  syntax: ',' or '}' must be specified: a quote of the same kind ends a text",
+		"x: note: this":              "7:10  syntax: mapping value is not allowed in this context: a text with \": \" in it needs quotes",
+		"x: @home":                   "7:10  syntax: '@' is a reserved character: put the text into quotes",
+		"x: !parameters.n":           "7:10  tag: tags and directives are not supported; a text that begins with ! or % needs quotes",
+		"x: 1\n\ty: 2":               "cannot start any token: lines are indented with spaces, not with tabs",
+		"x: 1\n     y: 2":            "8:6  syntax: value is not allowed in this context: is the line indented like those beside it?",
+	} {
+		_, err := definition.Parse([]byte("package: p\nname: w\nversion: 1.0.0\nsteps:\n  - label: a\n    set:\n      " + text + "\n"))
+		if got := issueList(nil, err); !strings.Contains(got, want) {
+			t.Errorf("%s:\n%s\nwant %s", text, got, want)
+		}
+	}
+}

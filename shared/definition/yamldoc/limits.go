@@ -27,7 +27,7 @@ func (r *Reader) withinLimits(tokens token.Tokens) bool {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
 			r.reportToken(t, "anchor", "anchors, aliases and merge keys are not supported; repeat the value")
 		case token.TagType, token.DirectiveType:
-			r.reportToken(t, "tag", "tags and directives are not supported")
+			r.reportToken(t, "tag", "tags and directives are not supported; a text that begins with ! or % needs quotes")
 		case token.InfinityType, token.NanType:
 			r.reportToken(t, "value", "JSON has no such number")
 		case token.MappingStartType, token.SequenceStartType:

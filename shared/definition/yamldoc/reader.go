@@ -3,6 +3,7 @@
 // is wrong with it, each issue with its path, line and column.
 //
 //   - reader.go parses a document, finds values by path and collects issues.
+//   - syntax.go explains what is no YAML.
 //   - limits.go refuses what no document needs, before the parser works on it.
 //   - field.go declares fields: how each is read, and its JSON Schema.
 //   - json.go converts values of any shape to JSON.
@@ -107,9 +108,14 @@ func (r *Reader) reportSyntax(err error) {
 	i := workflow.Issue{Code: "syntax"}
 	var e yaml.Error
 	if errors.As(err, &e) {
-		i.Message = e.GetMessage()
+		i.Message = strings.TrimSuffix(e.GetMessage(), ". map key-value is pre-defined")
 		if tok := e.GetToken(); tok != nil && tok.Position != nil {
 			i.Line, i.Column = tok.Position.Line, max(tok.Position.Column, 1)
+			if i.Line <= len(r.lines) {
+				if why := explain(i.Message, r.lines[i.Line-1], i.Column); why != "" {
+					i.Message += ": " + why
+				}
+			}
 		}
 	} else {
 		i.Message = notYAML
