@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // completionTime bounds how long a shell waits for the service, completionItems how many names it
@@ -41,8 +42,10 @@ type completer func(ctx context.Context, u unfinished) []string
 // word if the word means different things.
 var argumentCompleters = map[string]completer{
 	"ID": completeExecutions, "WORKFLOW": completeWorkflows, "TYPE/ID": completeEntities, "TYPE": completeTypes, "WORKER": completeWorkers,
-	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks, "schedules SCHEDULE": completeSchedules,
-	"config NAME": completeProfiles, "config KEY": completeProfileKeys,
+	"triggers NAME": completeTriggers, "subscriptions NAME": completeSubscriptions, "tables NAME": completeTables, "blocks NAME": completeBlocks,
+	"archive WORKFLOW": completeVersions, "restore WORKFLOW": completeVersions,
+	"schedules SCHEDULE": completeSchedules,
+	"config NAME":        completeProfiles, "config KEY": completeProfileKeys,
 }
 
 // flagCompleters complete the values of flags, by name.
@@ -174,7 +177,10 @@ func completeExecutions(ctx context.Context, u unfinished) []string {
 	n := 0
 	newest := func(yield func(views.ExecutionView, error) bool) {
 		for x, err := range u.api.Executions(ctx, views.ExecutionFilter{}) {
-			if n++; n > completionItems || !yield(x, err) { // one page: older ones are found by list
+			if n++; n > completionItems { // one page: older ones are found by list
+				return
+			}
+			if (err != nil || mayTake(u.cmd.Name(), x.State)) && !yield(x, err) {
 				return
 			}
 		}
@@ -182,6 +188,28 @@ func completeExecutions(ctx context.Context, u unfinished) []string {
 	return collect(newest, u.word, func(x views.ExecutionView) (string, string) {
 		return x.ID, fmt.Sprintf("%s %s, %s", x.Workflow, x.State, render.Ago(x.CreatedAt))
 	})
+}
+
+// mayTake reports whether a verb is of use for an execution in the state.
+func mayTake(verb string, state sm.ExecutionState) bool {
+	switch verb {
+	case "cancel", "retry", "resume", "rewind", "unlock", "acknowledge":
+		return render.VerbAllowed(verb, state)
+	case "answer", "signal":
+		return !sm.Terminal(state)
+	}
+	return true
+}
+
+// completeVersions completes names, and then their exact versions.
+func completeVersions(ctx context.Context, u unfinished) []string {
+	all := completeWorkflows(ctx, u)
+	if !strings.Contains(u.word, ":") {
+		for i := range all {
+			all[i] += ":"
+		}
+	}
+	return all
 }
 
 // completeWorkflows completes names and, behind a colon, versions.

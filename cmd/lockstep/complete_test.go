@@ -61,6 +61,9 @@ func TestCompletion_AsksTheService(t *testing.T) {
 		{"status 7", "", inOrder},
 		{"status " + executionID + " ", "", noFiles},
 		{"run fleet/", "fleet/upgrade,fleet/scan", inOrder},
+		{"archive fleet/u", "fleet/upgrade:", noSpace},
+		{"cancel ", executionID + "\tfleet/upgrade:1.0.0 RUNNING, 1h ago", inOrder},
+		{"acknowledge ", "", inOrder},
 		{"archive fleet/upgrade:", "fleet/upgrade:2.0.0,fleet/upgrade:1.0.0\tarchived", inOrder},
 		{"list --workflow fleet/s", "fleet/scan", inOrder},
 		{"entities show ", "customer/,device/", noSpace},
@@ -91,7 +94,7 @@ func TestCompletion_AsksTheService(t *testing.T) {
 	} {
 		values, directive := completions(t, append([]string{url}, strings.Split(c.args, " ")...)...)
 		want := strings.Split(c.want, ",")
-		if strings.HasPrefix(c.args, "status") { // its description has a comma
+		if strings.HasPrefix(c.args, "status") || strings.HasPrefix(c.args, "cancel") { // its description has a comma
 			want = []string{c.want}
 		}
 		if c.want == "" {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -92,8 +93,15 @@ func startLocalStack(ctx context.Context, o stack.Options) (*stack.Stack, error)
 		if file == "" {
 			continue
 		}
-		if _, err := os.ReadFile(file); err != nil {
+		raw, err := os.ReadFile(file)
+		if err != nil {
 			return nil, render.ReadError(file, err)
+		}
+		if raw, err = render.Text(raw); err == nil && file == o.SecretsFile && json.Unmarshal(raw, new(map[string]string)) != nil {
+			err = errors.New("want a JSON object of texts by name")
+		}
+		if err != nil {
+			return nil, &render.FileError{Path: file, Err: err}
 		}
 	}
 	o.BinDir = filepath.Dir(self)

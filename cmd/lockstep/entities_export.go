@@ -64,6 +64,7 @@ not complete.`,
 			defer stop()
 			out := bufio.NewWriter(render.Raw(cmd.OutOrStdout()))
 			for _, name := range types {
+				before := written.Load()
 				for e, err := range api.Entities(cmd.Context(), workflow.Selector{Type: name, Groups: groups, Query: query}) {
 					if err != nil {
 						_ = out.Flush() // the caller gets err
@@ -76,6 +77,9 @@ not complete.`,
 						return err
 					}
 					written.Add(1)
+				}
+				if written.Load() == before && query == "" && len(groups) == 0 {
+					printNote(cmd, "there is no entity of type %q%s", name, meantSelection(cmd.Context(), api, name, nil))
 				}
 			}
 			return out.Flush()

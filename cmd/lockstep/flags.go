@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
@@ -112,11 +114,15 @@ func unknownVerbError(cmd *cobra.Command, verb string) error {
 
 // flagHints say what to do instead of a flag that one would expect, by verb and flag.
 var flagHints = map[string]string{
-	"retry set":        "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
-	"retry parameters": "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
-	"retry entity":     "--entities failed or all; \"lockstep rerun ID --entity TYPE/ID\" starts another execution over some of them",
-	"status wait":      "\"lockstep watch ID\" follows an execution to its end",
-	"metrics since":    "--days says of how many days",
+	"retry set":           "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
+	"retry parameters":    "a retry keeps the parameters; \"lockstep rerun ID\" starts another execution, with other ones",
+	"retry entity":        "--entities failed or all; \"lockstep rerun ID --entity TYPE/ID\" starts another execution over some of them",
+	"run wait":            "it follows the execution to its end; --detach does not",
+	"logs follow":         "\"lockstep history ID --follow\" follows the events; a job's log lines come when it has ended",
+	"entities sync apply": "--yes changes the inventory without asking",
+	"rerun dry-run":       "\"lockstep plan WORKFLOW\" shows what a run would do",
+	"status wait":         "\"lockstep watch ID\" follows an execution to its end",
+	"metrics since":       "--days says of how many days",
 }
 
 var invalidValueRE = regexp.MustCompile(`^invalid argument "(.*)" for "(?:-., )?--(.*)" flag: `)
@@ -230,6 +236,18 @@ func formatSelector(s workflow.Selector) string {
 // parseParameters merges --parameters with the --set values, which override them.
 func parseParameters(object string, sets []string) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
+	if file, ok := strings.CutPrefix(object, "@"); ok {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, render.ReadError(file, err)
+		}
+		if raw, err = render.Text(raw); err != nil {
+			return nil, &render.FileError{Path: file, Err: err}
+		}
+		if object = string(raw); !json.Valid(raw) {
+			return nil, &render.FileError{Path: file, Err: errors.New("it is not JSON")}
+		}
+	}
 	if object != "" {
 		if err := json.Unmarshal([]byte(object), &all); err != nil {
 			var kind *json.UnmarshalTypeError

@@ -26,7 +26,7 @@ type startFlags struct {
 }
 
 func (r *startFlags) add(f *pflag.FlagSet) {
-	f.StringVarP(&r.parameters, "parameters", "p", "", "parameters as a JSON object")
+	f.StringVarP(&r.parameters, "parameters", "p", "", "parameters as a JSON object; @FILE reads them from a file")
 	f.StringArrayVar(&r.sets, "set", nil, "one parameter as NAME=VALUE, overrides --parameters; JSON values keep their type, write text that looks like JSON as 'NAME=\"1\"' (repeatable)")
 	f.StringVar(&r.kind, "type", "", "entity type, by default the definition's seedEntity; alone, all entities of that type, as with --query true")
 	f.StringSliceVar(&r.ids, "id", nil, "entity ids (repeatable, comma-separated)")

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -121,15 +123,22 @@ func printTestResult(out io.Writer, r workflowtest.Result) {
 // withoutTests removes test files from the files that a verb takes for definitions. They lie in the
 // same directory, and *.yaml matches both.
 func withoutTests(cmd *cobra.Command, files []string) (definitions []string, err error) {
-	var tests []string
+	var tests, settings []string
 	for _, file := range files {
-		if stem := strings.TrimSuffix(file, filepath.Ext(file)); filepath.Ext(stem) == ".test" {
+		if isSettings(file) {
+			settings = append(settings, file)
+		} else if stem := strings.TrimSuffix(file, filepath.Ext(file)); filepath.Ext(stem) == ".test" {
 			tests = append(tests, file)
 		} else {
 			definitions = append(definitions, file)
 		}
 	}
+	if len(settings) > 0 {
+		printNote(cmd, "left out: %s (settings of \"lockstep dev --config\")", strings.Join(settings, ", "))
+	}
 	switch {
+	case len(settings) > 0 && len(tests)+len(definitions) == 0:
+		return nil, errors.New("there is no definition among the files")
 	case len(tests) > 0 && len(definitions) == 0:
 		return nil, fmt.Errorf("%s is a test file, not a definition: lockstep test %s", tests[0], strings.Join(tests, " "))
 	case len(tests) > 0:
@@ -137,3 +146,17 @@ func withoutTests(cmd *cobra.Command, files []string) (definitions []string, err
 	}
 	return definitions, nil
 }
+
+// settingsFile is the name of the settings that "lockstep init" writes beside the definitions.
+const settingsFile = "lockstep.yaml"
+
+// isSettings reports whether a file has settings of the local stack and no definition, as that of "lockstep init".
+func isSettings(file string) bool {
+	if filepath.Base(file) != settingsFile {
+		return false
+	}
+	source, err := os.ReadFile(file)
+	return err == nil && !packageLine.Match(source)
+}
+
+var packageLine = regexp.MustCompile(`(?m)^"?package"?\s*:`)

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,7 +140,7 @@ func readSecretFile(path, name string) (string, error) {
 		return "", errors.New("the file of secrets.from cannot be read")
 	}
 	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
+	if json.Unmarshal(bytes.TrimPrefix(raw, []byte("\ufeff")), &all) != nil {
 		return "", errors.New("the file of secrets.from is not an object of texts by name")
 	}
 	var value string

@@ -187,7 +187,11 @@ func validateImport(source []byte) error {
 	if err != nil {
 		return err
 	}
-	return workflow.Invalid("the import is not valid; nothing was sent", issues)
+	message := "the import is not valid; nothing was sent"
+	if len(issues) == maxImportIssues {
+		message += fmt.Sprintf("; the first %d mistakes are", len(issues))
+	}
+	return workflow.Invalid(message, issues)
 }
 
 // cutPart returns the first lines that fit into a request, and their number.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -234,7 +235,11 @@ func Enum[S ~string](r *Reader, into *S, values ...S) Field {
 				return
 			}
 		}
-		r.Report(n, path, "enum", "want one of %v", values)
+		names := make([]string, len(values))
+		for i, c := range values {
+			names[i] = string(c)
+		}
+		r.Report(n, path, "enum", "want one of %s", strings.Join(names, ", "))
 	})
 }
 
