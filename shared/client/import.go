@@ -188,8 +188,8 @@ func validateImport(source []byte) error {
 		return err
 	}
 	message := "the import is not valid; nothing was sent"
-	if len(issues) == maxImportIssues {
-		message += fmt.Sprintf("; the first %d mistakes are", len(issues))
+	if len(issues) >= maxImportIssues {
+		message += fmt.Sprintf("; these are the first %d mistakes", len(issues))
 	}
 	return workflow.Invalid(message, issues)
 }
