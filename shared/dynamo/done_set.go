@@ -71,17 +71,23 @@ func (p *Packs) AddDone(ctx context.Context, key workflow.PackKey, end workflow.
 	return set, nil
 }
 
-// AddDoneLanes adds lanes of one shard that ended successfully.
-func (p *Packs) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
-	if len(lanes) == 0 {
-		return nil
-	}
+// AddDoneLanes adds lanes of one shard that ended successfully, and returns the new set.
+func (p *Packs) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) (workflow.DoneSet, error) {
 	numbers := make([]int, len(lanes))
 	for i, lane := range lanes {
 		numbers[i] = lane % workflow.LanesPerShard
 	}
-	_, _, err := p.t.Update(ctx, table.Update{Key: doneSetKey(stepRun, shard), Add: table.Item{attrDoneLanes: table.NumberSet(numbers...)}})
-	return err
+	_, old, err := p.t.Update(ctx, table.Update{
+		Key:    doneSetKey(stepRun, shard),
+		Add:    table.Item{attrDoneLanes: table.NumberSet(numbers...)},
+		Return: types.ReturnValueAllOld,
+	})
+	if err != nil {
+		return workflow.DoneSet{}, err
+	}
+	set := doneSetOf(old)
+	set.IncludeAll(numbers)
+	return set, nil
 }
 
 // failedLane encodes an unsuccessful lane with its counts in one number. A lane may be added twice

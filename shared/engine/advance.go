@@ -43,6 +43,7 @@ type workspace struct {
 	limitReached     bool      // the next commit stops the execution at a limit
 	askingLanes      []int     // lanes of children that have started, or stopped, asking a person something
 	sawAsks          bool      // children were asking a person when this wake-up first looked
+	deadlocked       []string  // older executions of the circles that this execution breaks when it ends
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
 	boundsScope      bool      // it waits for memory, as wake-ups do
 	room             int64     // weight acquired from Engine.large
@@ -411,6 +412,12 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 	wakeups := w.parentWakeups(ctx, from, next)
 	for _, id := range waiters {
 		wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "released by " + w.id})
+	}
+	if next.Cause == workflow.CauseLockDeadlock {
+		for _, id := range w.deadlocked { // they look whether all circles are broken
+			wakeups = append(wakeups, workflow.Wakeup{Tenant: w.tenant, Execution: id, Reason: "deadlock"})
+		}
+		w.deadlocked = nil
 	}
 	w.sendWakeups(ctx, "waiters", wakeups)
 	w.sendDeadlineWakeup(ctx, from, next)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -611,6 +612,53 @@ func TestChildren_DeadlockWithTheirParent(t *testing.T) {
 	}
 }
 
+// overtakenPacks calls first before lanes are added together.
+type overtakenPacks struct {
+	port.Packs
+	first func()
+}
+
+func (p overtakenPacks) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) (workflow.DoneSet, error) {
+	p.first()
+	return p.Packs.AddDoneLanes(ctx, stepRun, shard, lanes)
+}
+
+// A step is closed. Its last children end before those that never existed are counted as over, so that
+// none finds that it is the last one. The step ends by messages alone.
+func TestChildren_EndsBesideTheClosingOfItsStep(t *testing.T) {
+	s := newHarness(t, 4)
+	s.Publish("hold", "steps: [{label: work, delay: 1h, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Publish("site", "steps: [{label: work, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Publish("w", `steps:
+  - label: sites
+    foreach: {items: "${['d000', 'd001', 'd002', 'd003']}", maxInFlight: 2}
+    workflowReference: {workflow: p/site:1, mode: dispatch, executeOnParameters: {type: device, ids: ["${item}"]}}
+`)
+	s.Start("hold", "d001", "d002")
+	var id string
+	ended := false
+	open := s.Engine.OpenPorts
+	s.Engine.OpenPorts = func() port.Ports {
+		p := open()
+		p.Packs = overtakenPacks{p.Packs, func() {
+			for _, c := range members(s, id, 1) {
+				if c != nil && !sm.Terminal(c.State) {
+					ended = true
+					if err := s.Engine.Advance(s.Context(), workflow.Wakeup{Tenant: c.Tenant, Execution: c.ID, FromParent: true}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}}
+		return p
+	}
+	id = s.Start("w", "d000")  // its first child waits for it, which is a deadlock and closes the step
+	s.RunFor(20 * time.Second) // less than a timer
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); !ended || x.Cause != workflow.CauseChildFailed {
+		t.Errorf("cause %s, the last child ended in between: %t", x.Cause, ended)
+	}
+}
+
 // Each of two families has an entity that a child of the other wants, with other children beside
 // it. One of the two children ends, by messages alone, and all others complete.
 func TestChildren_DeadlockOfFamilies(t *testing.T) {
@@ -643,6 +691,52 @@ func TestChildren_DeadlockOfFamilies(t *testing.T) {
 			}
 		}
 		if deadlocks != 1 {
+			t.Fatalf("seed %d: %d deadlocks", seed, deadlocks)
+		}
+	}
+}
+
+// A child closes two circles at once, and the youngest is in only one of them. Both are broken by
+// messages alone.
+func TestChildren_DeadlocksWithACommonPart(t *testing.T) {
+	for seed := range uint64(20) {
+		s := harness.New(t, seed, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices(harness.DeviceIDs(5)...)
+		s.Publish("hold", "steps: [{label: work, delay: 10s, functionBlock: p/pure:1, runOn: device}]\n")
+		s.Publish("site", "steps: [{label: work, functionBlock: p/pure:1, runOn: device}]\n")
+		s.Publish("w", `steps:
+  - label: sites
+    foreach: {items: "${parameters.wants}", maxInFlight: 1, failureTolerance: 1}
+    workflowReference: {workflow: p/site:1, mode: dispatch, executeOnParameters: {type: device, ids: ["${item}"]}}
+`)
+		s.Publish("both", `steps:
+  - label: sites
+    foreach: {items: "${parameters.wants}", failureTolerance: 2}
+    workflowReference: {workflow: p/site:1, mode: dispatch, executeOnParameters: {type: device, ids: ["${item}"]}}
+`)
+		start := func(name, has, wants string) string {
+			req := harness.NewStartRequest(name, has)
+			req.Parameters = []byte(`{"wants":` + wants + `}`)
+			return s.StartWith(req)
+		}
+		s.Start("hold", "d004") // the child that closes both circles is started when this has ended
+		var all []string
+		for _, family := range [][]string{{"w", "d000", `["d004","d001"]`}, {"w", "d002", `["d000"]`}, {"both", "d001", `["d000","d002"]`}} {
+			all = append(all, start(family[0], family[1], family[2]))
+			s.RunFor(time.Second) // the children of the last family are the youngest
+		}
+		s.RunFor(40 * time.Second) // less than a timer
+		deadlocks := 0
+		for _, id := range all {
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			for _, c := range members(s, id, 1) {
+				if c.Cause == workflow.CauseLockDeadlock {
+					deadlocks++
+				}
+			}
+		}
+		if deadlocks != 2 {
 			t.Fatalf("seed %d: %d deadlocks", seed, deadlocks)
 		}
 	}

@@ -16,13 +16,16 @@ func (w *workspace) fetchBlocker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.deadlocked = nil
 	if blocker.Registered && w.execution.Parent != nil {
-		victim, err := locking.Deadlocked(ctx, w.ports.Store, w.execution)
+		blocked, err := locking.Deadlocked(ctx, w.ports.Store, w.execution)
 		if err != nil {
 			return err
 		}
-		if blocker.Deadlock = victim == w.id; victim != "" && victim != w.id {
-			w.sendWakeups(ctx, "deadlock", []workflow.Wakeup{{Tenant: w.tenant, Execution: victim, Reason: "deadlock"}})
+		if last := len(blocked) - 1; last >= 0 && blocked[last] == w.id {
+			blocker.Deadlock, w.deadlocked = true, blocked[:last]
+		} else if last >= 0 {
+			w.sendWakeups(ctx, "deadlock", []workflow.Wakeup{{Tenant: w.tenant, Execution: blocked[last], Reason: "deadlock"}})
 		}
 	}
 	w.facts.Blocker = blocker

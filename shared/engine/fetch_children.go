@@ -211,7 +211,7 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 	for i := range results {
 		results[i] = json.RawMessage("null")
 	}
-	var absent, begun []int
+	var absent, begun, openLanes []int
 	forgotten := r.Child.Mode == workflow.ModeFireAndForget
 	var open []workflow.Wakeup
 	size := 0
@@ -240,6 +240,7 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 		switch {
 		case !over:
 			s.Open++
+			openLanes = append(openLanes, lane)
 			open = append(open, workflow.Wakeup{Tenant: w.tenant, Execution: x.ID, Reason: "its parent does not wait any more", FromParent: true})
 		case forgotten:
 			s.Counts.OK++
@@ -284,7 +285,7 @@ func (w *workspace) readChildrenToClose(ctx context.Context, r *workflow.StepRun
 	}
 	if !r.LetGo && s.Open > 0 {
 		w.sendWakeups(ctx, "children", open)
-		return s, w.addLanes(ctx, r, append(absent, begun...))
+		return s, w.addLanes(ctx, r, append(absent, begun...), openLanes)
 	}
 	if size > workflow.MaxSetBytes {
 		s.Problem = &workflow.Failure{Code: workflow.FailureLimitValue, Step: r.Label, Message: fmt.Sprintf("the executions that step %q started give %d bytes, the limit is %d", r.Label, size, workflow.MaxSetBytes)}
@@ -352,20 +353,23 @@ func (w *workspace) whyRefused(ctx context.Context, r *workflow.StepRun, lane in
 	return ""
 }
 
-// addLanes adds lanes to their done sets.
-func (w *workspace) addLanes(ctx context.Context, r *workflow.StepRun, add []int) error {
+// addLanes adds lanes to their done sets. Of the lanes in open, the children were not over when they
+// were read. One that is over meanwhile has found the set of its shard without the lanes that are
+// added now, and has woken nobody: then this execution wakes itself.
+func (w *workspace) addLanes(ctx context.Context, r *workflow.StepRun, add, open []int) error {
 	for shard := range r.Shards() {
-		var lanes []int
-		for _, lane := range add {
-			if lane/workflow.LanesPerShard == shard {
-				lanes = append(lanes, lane)
-			}
-		}
+		other := func(lane int) bool { return lane/workflow.LanesPerShard != shard }
+		lanes := slices.DeleteFunc(slices.Clone(add), other)
 		if len(lanes) == 0 {
 			continue
 		}
-		if err := w.ports.Packs.AddDoneLanes(ctx, w.setKey(r), shard, lanes); err != nil {
+		set, err := w.ports.Packs.AddDoneLanes(ctx, w.setKey(r), shard, lanes)
+		if err != nil {
 			return err
+		}
+		full := len(set.Done) >= workflow.LanesOfShard(r.Jobs, shard)
+		if here := slices.DeleteFunc(slices.Clone(open), other); full && set.Added && len(here) > 0 {
+			w.sendWakeups(ctx, "itself", []workflow.Wakeup{wakeup(w.execution, "children over")})
 		}
 	}
 	return nil
@@ -529,8 +533,7 @@ func (w *workspace) memberWakeups(ctx context.Context, from, to *workflow.Execut
 		w.recorder.Warn(ctx, "the parent does not know that this child is over; its timer will find out", err)
 		return wakeups
 	}
-	lanes := min(workflow.LanesPerShard, m.Lanes-key.Shard()*workflow.LanesPerShard)
-	if full := len(set.Done) >= lanes; full || asked || failed && (to.Cancellation == nil || to.Cancellation.Source != workflow.CancelledByParent) {
+	if full := len(set.Done) >= workflow.LanesOfShard(m.Lanes, key.Shard()); full || asked || failed && (to.Cancellation == nil || to.Cancellation.Source != workflow.CancelledByParent) {
 		wakeups = append(wakeups, look)
 	}
 	return wakeups

@@ -101,18 +101,20 @@ func (p *Packs) AddDone(_ context.Context, key workflow.PackKey, end workflow.La
 }
 
 // AddDoneLanes adds lanes of one shard that have ended OK.
-func (p *Packs) AddDoneLanes(_ context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
-	_, err := call(p.conn, "packs.add_done_lanes", func(bool) (bool, error) {
+func (p *Packs) AddDoneLanes(_ context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) (workflow.DoneSet, error) {
+	return call(p.conn, "packs.add_done_lanes", func(bool) (workflow.DoneSet, error) {
 		p.countWrite(tableJobs)
-		kept := workflow.DoneSet(p.readDoneSet(stepRun, shard))
-		for _, lane := range lanes {
-			kept.Include(lane%workflow.LanesPerShard, workflow.LaneResult{})
+		numbers := make([]int, len(lanes))
+		for i, lane := range lanes {
+			numbers[i] = lane % workflow.LanesPerShard
 		}
+		kept := workflow.DoneSet(p.readDoneSet(stepRun, shard))
+		kept.IncludeAll(numbers)
+		answer := doneSet(kept).copy()
 		kept.Added = false
 		p.w.doneSets[shardKey{stepRun, shard}] = &kept
-		return true, nil
+		return answer, nil
 	})
-	return err
 }
 
 // doneSet is a done set whose maps are never nil.

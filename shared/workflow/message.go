@@ -116,7 +116,7 @@ func (w *Work) Decides(end LaneResult, lane, done int) bool {
 	shard := lane / LanesPerShard
 	failures := end.Failures
 	counts := !w.FailuresDecideNothing || failures.Failed == 0 || failures.Unknown > 0
-	return end.Unsuccessful && counts || done >= min(LanesPerShard, w.Lanes-shard*LanesPerShard)
+	return end.Unsuccessful && counts || done >= LanesOfShard(w.Lanes, shard)
 }
 
 // MaxAttempts returns how often one job is tried.

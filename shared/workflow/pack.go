@@ -174,7 +174,7 @@ type DoneSet struct {
 	WithUpdates  map[int]bool        // lanes with jobs that request entity updates
 	Cost         Cost
 
-	// Added means, in the result of AddDone, that the lane was not in the set before.
+	// Added means, in the result of AddDone or AddDoneLanes, that a lane was not in the set before.
 	Added bool
 }
 
@@ -194,6 +194,16 @@ func (s *DoneSet) Include(lane int, end LaneResult) {
 		s.WithUpdates[lane] = true
 	}
 	s.Cost.Add(end.Cost)
+}
+
+// IncludeAll adds lanes that ended OK. Added says whether one of them is new.
+func (s *DoneSet) IncludeAll(lanes []int) {
+	added := false
+	for _, lane := range lanes {
+		s.Include(lane, LaneResult{})
+		added = added || s.Added
+	}
+	s.Added = added
 }
 
 // AddFailures marks a lane as unsuccessful. If its counts are given twice, the larger ones are

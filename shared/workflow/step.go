@@ -356,6 +356,9 @@ func (r *StepRun) Repeatable() bool { return r.Pure || r.Idempotent }
 // LanesPerShard is how many lanes share one done set and one partition.
 const LanesPerShard = 256
 
+// LanesOfShard returns how many of a step run's lanes are in a shard.
+func LanesOfShard(lanes, shard int) int { return min(LanesPerShard, lanes-shard*LanesPerShard) }
+
 // Shards returns the number of done sets of the step run.
 func (r *StepRun) Shards() int { return (r.Lanes() + LanesPerShard - 1) / LanesPerShard }
 

@@ -202,9 +202,8 @@ func (p interceptedPacks) AddDone(ctx context.Context, key workflow.PackKey, end
 	return intercept(p.interceptor, "packs.add_done", func() (workflow.DoneSet, error) { return p.packStore.AddDone(ctx, key, end) })
 }
 
-func (p interceptedPacks) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error {
-	_, err := intercept(p.interceptor, "packs.add_done_lanes", func() (bool, error) { return true, p.packStore.AddDoneLanes(ctx, stepRun, shard, lanes) })
-	return err
+func (p interceptedPacks) AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) (workflow.DoneSet, error) {
+	return intercept(p.interceptor, "packs.add_done_lanes", func() (workflow.DoneSet, error) { return p.packStore.AddDoneLanes(ctx, stepRun, shard, lanes) })
 }
 
 func (p interceptedPacks) PutCancelled(ctx context.Context, pack *workflow.Pack) (bool, error) {

@@ -17,9 +17,10 @@ const (
 	maxDeadlockRounds = 3
 )
 
-// Deadlocked says which execution has to end because x waits for itself, "" for none: for a lock
-// whose holder waits for an execution that it has started, which waits for a lock, and so on, back
-// to x. An execution that waits for a lock holds none, but one that waits for others that it has
+// Deadlocked returns the executions that wait for a lock in the circles by which x waits for itself,
+// the oldest first, none if there is no circle: x waits for a lock whose holder waits for an
+// execution that it has started, which waits for a lock, and so on, back to x. The last one, the
+// youngest, has to end, whoever finds it. An execution that waits for a lock holds none, but one that waits for others that it has
 // started keeps its locks. So only who has a parent can close a circle, and only those
 // search.
 //
@@ -28,34 +29,27 @@ const (
 // locks, to the ancestors of these, and so on. x must be stored with its BlockedBy before it,
 // and be registered. If several close a circle at the same time, the last one to be stored
 // then sees all of it. Where a limit has no place left, any of those who have one frees what waits: that one waits for
-// ever only if they all do. Who ends is the youngest in the circle that waits for a lock, whoever finds
-// it. docs/protocols/locks.md says why that is enough.
-func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (string, error) {
+// ever only if they all do. docs/protocols/locks.md says why that is enough.
+func Deadlocked(ctx context.Context, store port.Store, x *workflow.Execution) (blocked []string, err error) {
 	if x.State != sm.ExecutionScheduled || x.BlockedBy == nil || x.BlockedBy.Execution == x.ID { // it is blocked by itself when its rounds ran out
-		return "", nil
+		return nil, nil
 	}
 	for range maxDeadlockRounds {
 		w := &deadlockSearch{store: store, tenant: x.Tenant, read: map[string]*workflow.Execution{x.ID: x}, left: maxDeadlockLoads}
 		circle, err := w.circleOf(ctx, x)
 		if err != nil || len(circle) == 0 {
-			return "", err
+			return nil, err
 		}
 		stands, err := w.stands(ctx, circle)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if !stands {
 			continue
 		}
-		victim := ""
-		for _, id := range circle {
-			if w.read[id].State == sm.ExecutionScheduled && id > victim {
-				victim = id
-			}
-		}
-		return victim, nil
+		return slices.DeleteFunc(circle, func(id string) bool { return w.read[id].State != sm.ExecutionScheduled }), nil
 	}
-	return "", nil // the cycle keeps changing, so it was no deadlock
+	return nil, nil // the cycle keeps changing, so it was no deadlock
 }
 
 // deadlockSearch is what one search has read.

@@ -178,11 +178,14 @@ func (c *workload) await(v sim.View, x *workflow.Execution) (sleep, deadlock boo
 		_, sleep, err = v.Store.AddHolderWaiter(c.ctx, "t", *b, x.ID)
 	}
 	if err == nil && sleep && x.Parent != nil {
-		var victim string
-		if victim, err = locking.Deadlocked(c.ctx, v.Store, x); victim != "" && victim != x.ID {
-			c.inbox = append(c.inbox, victim)
+		var blocked []string
+		blocked, err = locking.Deadlocked(c.ctx, v.Store, x)
+		if last := len(blocked) - 1; last >= 0 && blocked[last] == x.ID {
+			deadlock = true
+			c.inbox = append(c.inbox, blocked[:last]...)
+		} else if last >= 0 {
+			c.inbox = append(c.inbox, blocked[last])
 		}
-		deadlock = victim == x.ID
 	}
 	return sleep, deadlock, err
 }

@@ -181,9 +181,10 @@ type Packs interface {
 	// set afterwards. Added is set if the lane is new; after a lost reply it may be false.
 	AddDone(ctx context.Context, key workflow.PackKey, end workflow.LaneResult) (workflow.DoneSet, error)
 
-	// AddDoneLanes adds lanes of one shard to its done set as successful. The lanes are numbered
-	// within the step run.
-	AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) error
+	// AddDoneLanes adds lanes of one shard to its done set as successful, and returns the whole set
+	// afterwards. The lanes are numbered within the step run. Added is set if one of them is new;
+	// after a lost reply it may be false.
+	AddDoneLanes(ctx context.Context, stepRun workflow.StepRunKey, shard int, lanes []int) (workflow.DoneSet, error)
 
 	// PoolMark is the mark that a worker of the pool has left last, zero if none has.
 	PoolMark(ctx context.Context, pool string) (workflow.PoolMark, error)

@@ -54,7 +54,7 @@ var childSets = []Mutation{
 	{Name: "the window of children is not kept", Test: "shared/engine:TestChildren_OneForEachItem", Edits: []Edit{{fetchesChildren, "allLanes(r)[:min(r.Jobs, r.Window)]", "allLanes(r)"}}},
 	{Name: "the end of a child starts no other", Test: "shared/engine:TestChildren_OneForEachItem", Edits: []Edit{{fetchesChildren, "m.Window > 0 && next < m.Lanes", "m.Window < 0 && next < m.Lanes"}}},
 	{Name: "the timer does not note children that are over", Test: "shared/engine:TestChildren_SurviveFaultAtEveryCall", Edits: []Edit{{fetchesChildren, "case lifecycle.IsOver(x):\n\t\t\tfailed := x.State", "case x.Version < 0:\n\t\t\tfailed := x.State"}}},
-	{Name: "a parent that is closed does not note the children that never began", Test: "shared/engine:TestChildren_Cancel", Edits: []Edit{{fetchesChildren, "return s, w.addLanes(ctx, r, append(absent, begun...))", "return s, nil"}}},
+	{Name: "a parent that is closed does not note the children that never began", Test: "shared/engine:TestChildren_Cancel", Edits: []Edit{{fetchesChildren, "return s, w.addLanes(ctx, r, append(absent, begun...), openLanes)", "return s, nil"}}},
 	{Name: "a child of a late handler is started after its step is closed, and begins", Test: "shared/engine:TestChildren_OfALateHandlerDoNotBegin", Edits: []Edit{{lifecycleCheckIn, "if asksParent(d.execution) {", "if asksParent(d.execution) && d.execution.Parent.Member == nil {"}}},
 	{Name: "a retry starts a child for each item again", Test: "shared/engine:TestChildren_Retry", Edits: []Edit{{"shared/lifecycle/retry.go", "(r.HasJobs() || r.IsSet()) && n.HasJobForEach()", "r.HasJobs() && n.HasJobForEach()"}}},
 	{Name: "a retry keeps the children of another list", Test: "shared/engine:TestChildren_Retry", Edits: []Edit{{"shared/engine/planner/foreach.go", "if !same {\n\t\tclear(kept)", "if !same && !o.IsSet() {\n\t\tclear(kept)"}}},
@@ -71,11 +71,13 @@ const searchesDeadlock = "shared/engine/locking/deadlock.go"
 
 // deadlocks are mistakes about cycles of executions that wait for locks and for their children.
 var deadlocks = []Mutation{
-	{Name: "whoever finds a circle of waits ends", Test: "shared/engine/locking:TestDeadlocked_OfSets", Edits: []Edit{{searchesDeadlock, "&& id > victim {", "&& id == x.ID {"}}},
+	{Name: "whoever finds a circle of waits ends", Test: "shared/engine/locking:TestDeadlocked_OfSets", Edits: []Edit{{searchesDeadlock, "return slices.DeleteFunc(circle, func(id string) bool { return w.read[id].State != sm.ExecutionScheduled }), nil", "return []string{x.ID}, nil"}}},
 	{Name: "an ancestor waits only if it is in WAITING", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{"shared/engine/locking/deadlock.go", "parent.WorksOn(r)", "parent.State != sm.ExecutionRunning && parent.WorksOn(r)"}}},
 	{Name: "an ancestor whose step is closed counts as waiting", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "r.Open() && !r.Closing && !r.LetGo", "r.Open()"}}},
 	{Name: "only the parent of a waiter is searched", Test: "shared/engine/locking:TestDeadlocked_GrandchildWaitsForRoot", Edits: []Edit{{searchesDeadlock, "\t\tx = parent\n\t}", "\t\tbreak\n\t}"}}},
 	{Name: "who waits for a lock of its ancestor waits for its siblings to end", Test: "shared/engine:TestChildren_DeadlockWithTheirParent", Edits: []Edit{{searchesDeadlock, "\t\tw.holders = nil\n", ""}}},
 	{Name: "a lock that was released closes a circle", Test: "shared/engine/locking:TestDeadlocked_PlainWaiting", Edits: []Edit{{searchesDeadlock, "return by.OwnerStatus().HoldsEntity(lock.Entity, lock.Epoch, lock.Place)", "return true"}}},
-	{Name: "the youngest of a circle is not told", Test: "shared/engine:TestChildren_DeadlockOfFamilies", Edits: []Edit{{"shared/engine/fetch_blocker.go", "victim != \"\" && victim != w.id {", "victim == \"-\" {"}}},
+	{Name: "the youngest of a circle is not told", Test: "shared/engine:TestChildren_DeadlockOfFamilies", Edits: []Edit{{"shared/engine/fetch_blocker.go", "} else if last >= 0 {", "} else if false {"}}},
+	{Name: "who breaks one circle tells nobody who may be in another", Test: "shared/engine:TestChildren_DeadlocksWithACommonPart", Edits: []Edit{{"shared/engine/fetch_blocker.go", "w.deadlocked = true, blocked[:last]", "w.deadlocked = true, nil"}}},
+	{Name: "a child that ends beside the closing of its step wakes nobody", Test: "shared/engine:TestChildren_EndsBesideTheClosingOfItsStep", Edits: []Edit{{fetchesChildren, "full && set.Added && len(here) > 0 {", "full && set.Added && len(here) > len(open) {"}}},
 }

@@ -105,7 +105,7 @@ var packs = []Mutation{
 	{Name: "a report omits the last lane", Edits: []Edit{{report, `	if len(lanes.done) == r.Step.Lanes() {
 `, `	if len(lanes.done) >= r.Step.Lanes()-1 {
 `}}},
-	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{"shared/workflow/message.go", "counts || done >= min(", "counts || done > min("}}},
+	{Name: "the last finished lane does not wake the execution", Edits: []Edit{{"shared/workflow/message.go", "counts || done >= LanesOfShard(", "counts || done > LanesOfShard("}}},
 	{Name: "a pack counts as closed while it is claimed", Edits: []Edit{{dispatchClose, "findLaneState(r, lane, read[lane]); l.done {", "findLaneState(r, lane, read[lane]); l.done || l.pack != nil {"}}},
 	{Name: "the done set does not count failed jobs", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{followUp, " Failures: p.Failures(s.m.Failures, nil),", ""}}},
 	{Name: "a report reads the packs of all lanes", Test: "shared/engine:TestCost_PacksOfFailedLanesAreReadOnce", Edits: []Edit{{report, "\tif r.Step.Pipeline > 0 {\n", "\tif true {\n"}}},

@@ -149,14 +149,14 @@ func (p *scenario) drawRollouts(names []string) {
 }
 
 // drawLimits replaces one of the remaining definitions by one with limits and paces, in one
-// scenario of five. Half of those with timers also get a step that starts several executions.
+// scenario of five. Half of those also get a step that starts several executions.
 func (p *scenario) drawLimits(names []string) {
 	r := rand.New(rand.NewPCG(p.Seed, 8))
 	if r.IntN(5) > 0 {
 		return
 	}
 	kind := "l"
-	if r.IntN(2) == 0 && p.FaultProfile.SweeperEnabled {
+	if r.IntN(2) == 0 {
 		kind = "c"
 	}
 	p.replace(names[r.IntN(len(names))], kind)
