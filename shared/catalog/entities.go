@@ -124,7 +124,11 @@ func (c *Catalog) ImportEntities(ctx context.Context, caller workflow.Caller, r 
 	if err != nil {
 		return result, err
 	}
-	if err := workflow.Invalid("the import is not valid; nothing was stored", issues); err != nil {
+	message := "the import is not valid; nothing was stored"
+	if len(issues) >= maxIssues {
+		message += fmt.Sprintf("; these are the first %d mistakes", len(issues))
+	}
+	if err := workflow.Invalid(message, issues); err != nil {
 		return result, err
 	}
 	writeCtx, cancel := withImportDeadline(ctx)
