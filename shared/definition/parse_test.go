@@ -173,6 +173,21 @@ func TestParse_IssuesHaveLineAndPath(t *testing.T) {
 
 func step(fields string) string { return head + "steps:\n  - {" + fields + "}\n" }
 
+// A trigger of events is listed under a name, but nobody calls it by that.
+func TestParse_EventTriggerHasTheNameOfItsWorkflow(t *testing.T) {
+	const source = "package: p\nname: w\nversion: 1.0.0\ntriggers: {event: [%s]}\nsteps: [{label: a, set: {b: 1}}]\n"
+	d, err := definition.Parse(fmt.Appendf(nil, source, "{pattern: {source: [shop]}}, {name: x, pattern: {source: [stock]}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := d.Triggers.All(); all[0].Name != "w" || all[1].Name != "x" {
+		t.Errorf("named %q and %q", all[0].Name, all[1].Name)
+	}
+	if _, err := definition.Parse(fmt.Appendf(nil, source, "{pattern: {source: [shop]}}, {pattern: {source: [stock]}}")); err == nil {
+		t.Error("two have the same name")
+	}
+}
+
 func TestParse_RejectsTooLargeSource(t *testing.T) {
 	_, err := definition.Parse([]byte(strings.Repeat("#", definition.MaxSource+1)))
 	if !workflow.Is(err, workflow.CodeTooLarge) {

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -18,7 +19,7 @@ import (
 
 // httpTrigger reads a trigger that is called over HTTP.
 func (r *reader) httpTrigger(t *spec.Trigger) yamldoc.Field {
-	return yamldoc.Named("httpTrigger", r.Object(r.triggerFields(t, "name the trigger: it is called at /hooks/TENANT/NAME", yamldoc.Fields{
+	return yamldoc.Named("httpTrigger", r.Object(r.triggerFields(t, r.name(&t.Name).Required("name the trigger: it is called at /hooks/TENANT/NAME"), yamldoc.Fields{
 		"verify": r.verification(&t.Verify),
 		"schema": r.schema(&t.Schema),
 		"form":   yamldoc.Optional(&t.Form, r.form),
@@ -83,9 +84,9 @@ func (r *reader) triggerSecret(into *string) yamldoc.Field {
 		}).Required("name the secret")
 }
 
-// eventTrigger reads a trigger that takes events.
+// eventTrigger reads a trigger that takes events. One without a name has that of its workflow.
 func (r *reader) eventTrigger(t *spec.Trigger) yamldoc.Field {
-	return yamldoc.Named("eventTrigger", r.Object(r.triggerFields(t, "name the trigger: its events are listed under the name", yamldoc.Fields{
+	return yamldoc.Named("eventTrigger", r.Object(r.triggerFields(t, r.name(&t.Name), yamldoc.Fields{
 		"pattern": r.Raw(&t.Pattern, true).Then(r.Reader, func(_ ast.Node, path string) {
 			_, issues := eventpattern.Parse(t.Pattern)
 			for _, i := range issues {
@@ -96,9 +97,9 @@ func (r *reader) eventTrigger(t *spec.Trigger) yamldoc.Field {
 }
 
 // triggerFields adds the fields of all triggers to those of one kind.
-func (r *reader) triggerFields(t *spec.Trigger, nameHint string, own yamldoc.Fields) yamldoc.Fields {
+func (r *reader) triggerFields(t *spec.Trigger, name yamldoc.Field, own yamldoc.Fields) yamldoc.Fields {
 	maps.Copy(own, yamldoc.Fields{
-		"name":                r.name(&t.Name).Required(nameHint),
+		"name":                name,
 		"parameters":          r.Raw(&t.Parameters, true),
 		"executeOnParameters": r.Raw(&t.ExecuteOnParameters, true).Then(r.Reader, r.checkSelectorFields).WithSchema(selectorSchema),
 		"idempotencyKey":      r.expr(&t.IdempotencyKey),
@@ -142,6 +143,9 @@ func (r *reader) checkTriggers(d *spec.Definition) {
 	first := map[string]string{}
 	for i, t := range d.Triggers.All() {
 		path := d.Triggers.Path(i)
+		if t.TakesEvents() {
+			t.Name = cmp.Or(t.Name, d.Name)
+		}
 		if at, taken := first[t.Name]; taken && t.Name != "" {
 			r.ReportAt(path+".name", "duplicate", "the name %q is taken by %s", t.Name, at)
 		} else {
