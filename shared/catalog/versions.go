@@ -13,6 +13,7 @@ type VersionRegistry interface {
 	BlockVersions(ctx context.Context, tenant, fullName string) ([]workflow.Block, error)
 	VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error)
 	PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (ok bool, err error)
+	RaiseVersionsRevision(ctx context.Context, tenant string) error
 }
 
 // NewestVersion resolves a reference to the newest version that matches and is not archived. If all
@@ -47,15 +48,26 @@ func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind w
 	return newest, nil
 }
 
-// updateVersionIndex writes the index of a name from all its versions. It must be called after a
-// version was stored, archived or restored. added is the version that was stored; "" if none was.
+// updateVersionIndex writes the index of a name from all its versions, and then tells whoever keeps
+// indexes that there is something new. It must be called after a version was stored, archived or
+// restored. added is the version that was stored; "" if none was.
+//
+// It tells them even if somebody else has written the index: that one may not have come to telling.
+func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
+	if err := writeVersionIndex(ctx, r, tenant, kind, fullName, added); err != nil {
+		return err
+	}
+	return r.RaiseVersionsRevision(ctx, tenant)
+}
+
+// writeVersionIndex writes the index of a name from all its versions, unless somebody else does.
 //
 // It reads the index first and the versions second, and its write fails if the index was written in
 // between. So of several concurrent calls, the last writer has read what all of them changed. That
 // is why it writes even if the index is already right: another call may be about to write what it
 // read before this change. Only the fact that a version exists can never change again, so it need
 // not be written twice.
-func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
+func writeVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
 	first := int64(-1)
 	for {
 		index, err := r.VersionIndex(ctx, tenant, kind, fullName)

@@ -24,7 +24,7 @@ const (
 	packWrites      = 3.0 // claim, results, and its place in the list of what is done
 	lonePackWrites  = 2.0 // of the only pack of its step: the engine reads it itself
 	lockWrites      = 1.0
-	indexReads      = 2.0    // the versions of a definition and of a block
+	indexReads      = 1.0    // whether there is a new version of anything
 	holderReads     = 0.5    // the state of whoever held the lock before
 	lonePackReads   = 0.5    // of the only pack of its step
 	shardReads      = 1.0    // of the execution, for each list of what is done

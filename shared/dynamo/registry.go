@@ -239,6 +239,22 @@ func (r *Registry) VersionIndex(ctx context.Context, tenant string, kind workflo
 	return index, err
 }
 
+func versionsRevisionKey(tenant string) table.Key {
+	return table.Key{PK: table.TenantPrefix(tenant) + "versions", SK: "revision"}
+}
+
+// VersionsRevision reads how often a version index of the tenant was written, strongly consistent.
+func (r *Registry) VersionsRevision(ctx context.Context, tenant string) (int64, error) {
+	it, err := r.t.Get(ctx, versionsRevisionKey(tenant))
+	return it.Int(attrVersion), err
+}
+
+// RaiseVersionsRevision raises it.
+func (r *Registry) RaiseVersionsRevision(ctx context.Context, tenant string) error {
+	_, _, err := r.t.Update(ctx, table.Update{Key: versionsRevisionKey(tenant), Add: table.Item{attrVersion: table.N(1)}})
+	return err
+}
+
 // PutVersionIndex replaces the index if its revision is still the one given.
 func (r *Registry) PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (bool, error) {
 	doc, err := encodeDocument(index)

@@ -67,6 +67,7 @@ type workspace struct {
 
 func (e *Engine) newWorkspace(tenant, id string) *workspace {
 	w := &workspace{e: e, ports: e.OpenPorts(), tenant: tenant, id: id}
+	w.ports.Registry = e.definitions.Reader(w.ports.Registry, e.now)
 	w.recorder = recorder{logger: e.Log, tracer: e.Tracer, recordMetric: e.RecordMetric, tenant: tenant, executionID: id}
 	return w
 }

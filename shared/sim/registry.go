@@ -180,6 +180,24 @@ func (r *Registry) VersionIndex(_ context.Context, tenant string, kind workflow.
 	})
 }
 
+// VersionsRevision reads how often a version index of the tenant was written.
+func (r *Registry) VersionsRevision(_ context.Context, tenant string) (int64, error) {
+	return call(r.conn, "registry.versions_revision", func(bool) (int64, error) {
+		r.countReads(tableRegistry, 1)
+		return r.w.versionRevisions[tenant], nil
+	})
+}
+
+// RaiseVersionsRevision raises it.
+func (r *Registry) RaiseVersionsRevision(_ context.Context, tenant string) error {
+	_, err := call(r.conn, "registry.raise_versions_revision", func(bool) (empty, error) {
+		r.countWrite(tableRegistry)
+		r.w.versionRevisions[tenant]++
+		return empty{}, nil
+	})
+	return err
+}
+
 // PutVersionIndex replaces an index if its revision is still the one given.
 func (r *Registry) PutVersionIndex(_ context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (bool, error) {
 	return call(r.conn, "registry.put_version_index", func(bool) (bool, error) {

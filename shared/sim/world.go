@@ -69,6 +69,7 @@ type World struct {
 	definitions      map[string]workflow.PublishedDefinition
 	blocks           map[string]workflow.Block
 	versionIndexes   map[string]workflow.VersionIndex
+	versionRevisions map[string]int64 // by tenant
 	entities         map[string]map[workflow.EntityKey]workflow.Entity
 	deleted          map[string]workflow.Entity  // version and token of deleted entities
 	entitiesBefore   map[string]*workflow.Entity // before the last change of each, nil if it was not there
@@ -111,7 +112,7 @@ func New(seed uint64) *World {
 		Shards: 2, Bounds: Bounds{MaxWaiters: workflow.MaxWaiters, ScopeEntities: 64, PageItems: workflow.MaxPageSize}, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), now: StartTime,
 		executions: map[string]*executionItem{}, locks: map[string]workflow.Lock{}, locksBefore: map[string]workflow.Lock{}, entitiesBefore: map[string]*workflow.Entity{},
 		packs: map[workflow.PackKey]*workflow.Pack{}, packsBefore: map[workflow.PackKey]*workflow.Pack{}, doneSets: map[shardKey]*workflow.DoneSet{}, payloads: map[payloadKey][]byte{}, polls: map[workflow.PollAttempt]workflow.PollReceipt{}, poolMarks: map[string]workflow.PoolMark{}, discardTimes: map[shardKey]time.Time{},
-		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{},
+		definitions: map[string]workflow.PublishedDefinition{}, blocks: map[string]workflow.Block{}, versionIndexes: map[string]workflow.VersionIndex{}, versionRevisions: map[string]int64{},
 		entities: map[string]map[workflow.EntityKey]workflow.Entity{}, deleted: map[string]workflow.Entity{}, audit: map[string]workflow.AuditEntry{}, ends: map[string]workflow.End{}, bindings: map[string]workflow.IdempotencyRecord{}, businessKeys: map[string]workflow.BusinessKey{}, subscriptions: map[string]map[string]workflow.Subscription{}, deliveryAttempts: map[string]map[string]workflow.DeliveryAttempt{},
 		triggers: map[string]map[string]spec.PublishedTrigger{}, triggerCalls: map[string]map[string]workflow.TriggerCall{}, rates: map[string]workflow.RateState{}, tables: map[string]map[string]workflow.Table{}, rows: map[string]map[string]workflow.Row{},
 		poolQueues: map[string]*Queue{}, workers: workerItems{},
@@ -135,7 +136,7 @@ func (w *World) CloneRegistry(seed uint64) *World {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next.definitions, next.blocks = maps.Clone(w.definitions), maps.Clone(w.blocks)
-	next.versionIndexes = maps.Clone(w.versionIndexes)
+	next.versionIndexes, next.versionRevisions = maps.Clone(w.versionIndexes), maps.Clone(w.versionRevisions)
 	for tenant, entities := range w.entities {
 		next.entities[tenant] = maps.Clone(entities)
 	}

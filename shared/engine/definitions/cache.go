@@ -24,6 +24,8 @@ type Cache struct {
 	definitions boundedMap[*Definition]
 	newest      boundedMap[workflow.Ref]
 	blocks      boundedMap[workflow.Block]
+	indexes     boundedMap[keptIndex]
+	revisions   boundedMap[int64] // the last one read, by tenant
 }
 
 // boundedMap is a map that is emptied when it holds maxCacheEntries.

@@ -239,6 +239,11 @@ type Registry interface {
 
 	// VersionIndex reads an index, strongly consistent; the zero index if none is stored.
 	VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error)
+	// VersionsRevision reads, strongly consistent, how often RaiseVersionsRevision was called.
+	VersionsRevision(ctx context.Context, tenant string) (int64, error)
+	// RaiseVersionsRevision is called after a version index was written, and before whoever asked for
+	// that is answered.
+	RaiseVersionsRevision(ctx context.Context, tenant string) error
 	// PutVersionIndex replaces an index if its revision is still that of index, and increases the
 	// revision. ok is also false if the index was written and the reply was lost.
 	PutVersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string, index workflow.VersionIndex) (ok bool, err error)

@@ -27,7 +27,7 @@ func planOf(t *testing.T, s *harness.Harness, req views.StartRequest) (views.Pla
 	t.Helper()
 	s.Faults = func(c faults.Call) faults.Fault {
 		switch c.Name {
-		case "registry.version_index", "registry.definition_versions", "registry.definition", "registry.block", "registry.blocks", "registry.block_versions", "registry.entities", "registry.entities_weakly", "registry.entities_of", "locks.read", "store.heads":
+		case "registry.versions_revision", "registry.version_index", "registry.definition_versions", "registry.definition", "registry.block", "registry.blocks", "registry.block_versions", "registry.entities", "registry.entities_weakly", "registry.entities_of", "locks.read", "store.heads":
 		default:
 			t.Errorf("a plan calls %s", c.Name)
 		}

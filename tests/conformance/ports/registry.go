@@ -232,6 +232,18 @@ func Registry(t *testing.T, open Open) {
 				}
 			}
 		},
+		"the revision of the versions of a tenant grows": func(s *fixture) {
+			for n := range int64(3) {
+				for tenant, want := range map[string]int64{s.tenant: n, s.tenant + "2": 0} {
+					if got := must[int64](s)(s.Registry.VersionsRevision(s.ctx, tenant)); got != want {
+						s.Errorf("%s: %d, want %d", tenant, got, want)
+					}
+				}
+				if err := s.Registry.RaiseVersionsRevision(s.ctx, s.tenant); err != nil {
+					s.Error(err)
+				}
+			}
+		},
 		"one of many concurrent writes of a version index wins": func(s *fixture) {
 			for revision := range int64(2) {
 				s.oneWinner(func(i int) (bool, error) {
