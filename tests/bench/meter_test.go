@@ -86,6 +86,9 @@ func TestCost_IsWhatAProxyCounts(t *testing.T) {
 		}
 		return s
 	}
+	if _, _, err := s.runSingle(ctx, 5, 1); err != nil { // all processes have read what versions there are
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		what string
 		req  views.StartRequest
