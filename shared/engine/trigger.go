@@ -290,8 +290,8 @@ func (c *triggered) known(ctx context.Context) (bool, error) {
 	return record.Execution != "", err
 }
 
-// callBody returns the body of a call as JSON. A form becomes an object of strings, an empty body
-// null.
+// callBody returns the body of a call as JSON. A form becomes an object of strings, an empty body null. An object in
+// JSON is none, whatever its Content-Type says: curl says form unless it is told otherwise.
 func callBody(call views.TriggerCall) (json.RawMessage, error) {
 	if len(call.Body) > spec.MaxTriggerBody {
 		return nil, workflow.Errorf(workflow.CodeTooLarge, "the body is larger than %d bytes", spec.MaxTriggerBody)
@@ -299,7 +299,7 @@ func callBody(call views.TriggerCall) (json.RawMessage, error) {
 	if len(strings.TrimSpace(string(call.Body))) == 0 {
 		return json.RawMessage("null"), nil
 	}
-	if kind, _, err := mime.ParseMediaType(call.Headers["content-type"]); err == nil && kind == "application/x-www-form-urlencoded" {
+	if kind, _, err := mime.ParseMediaType(call.Headers["content-type"]); err == nil && kind == "application/x-www-form-urlencoded" && !(call.Body[0] == '{' && json.Valid(call.Body)) {
 		fields, err := url.ParseQuery(string(call.Body))
 		if err != nil {
 			return nil, workflow.Errorf(workflow.CodeInvalid, "the body is no form")

@@ -251,6 +251,10 @@ func TestTrigger_TokensFormsAndSignals(t *testing.T) {
 	if second, err := pay(); err != nil {
 		t.Errorf("%+v, %v", second, err)
 	}
+	asForm := views.TriggerCall{Body: []byte(`{"order":"o-8"}`), Headers: map[string]string{"authorization": "bearer " + hookSecret, "content-type": "application/x-www-form-urlencoded"}}
+	if third, err := call(s, "paid", asForm); err != nil || s.Load(third.ID).Key != "o-8" {
+		t.Errorf("JSON whose type is that of a form: %+v, %v", third, err)
+	}
 }
 
 // A handler that dies between any two calls, and a delivery that is made again: one execution.
