@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +40,7 @@ var buildCommandRE = regexp.MustCompile(`go run \S+ functions --out \S+( --archi
 
 // A user has Go and Node, and gets the module from a proxy: no file of this repository is
 // in reach. The app says how the functions are built, that command builds them, and the
-// app with a worker pool of examples/cdk is synthesised like the smallest app.
+// app with a worker pool of examples/cdk and that of "lockstep init --lang python" are synthesised like the smallest app.
 func TestModule_IsUsableWithoutRepository(t *testing.T) {
 	u := newUser(t)
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH] // compiled already for other tests
@@ -88,9 +89,23 @@ func TestModule_IsUsableWithoutRepository(t *testing.T) {
 		t.Error("the team's worker is not in the template")
 	}
 
+	// So is the app of a project in Python, with the host of its block and no other.
+	u.mustRun(".", "go", "run", module+"/cmd/lockstep@"+u.version, "init", "greeter", "--lang", "python")
+	u.write("greeter/infra/main.go", strings.Replace(u.read("greeter/infra/main.go"), "EngineProps{", `EngineProps{Architecture: "`+architecture+`", `, 1))
+	u.module("greeter/infra", "infra")
+	u.mustRun("greeter/infra", "go", "build", "-o", "../../synth-greeter", ".")
+	functions := filepath.Join("dist", "functions")
+	if err := errors.Join(os.Mkdir(filepath.Join(u.dir, "greeter/infra/dist"), 0o755), os.Rename(filepath.Join(u.dir, "meters", functions), filepath.Join(u.dir, "greeter/infra", functions))); err != nil {
+		t.Fatal(err)
+	}
+	u.mustRun("greeter/infra", "../../synth-greeter")
+	if template := u.read("greeter/infra/out/Greeter.template.json"); !strings.Contains(template, `"LOCKSTEP_WORKER_ALLOW_HOSTS": "127.0.0.1:8080"`) {
+		t.Error("the template does not allow the host of the block")
+	}
+
 	// Functions of another release are refused.
-	u.write("meters/dist/functions/VERSION", "v0.0.0\n")
-	if refused, err := u.run("meters", "../synth-meters"); err == nil || !strings.Contains(refused, `have version "v0.0.0", and the construct has `+u.version) {
+	u.write("greeter/infra/dist/functions/VERSION", "v0.0.0\n")
+	if refused, err := u.run("greeter/infra", "../../synth-greeter"); err == nil || !strings.Contains(refused, `have version "v0.0.0", and the construct has `+u.version) {
 		t.Errorf("functions of another version: %v: %s", err, refused)
 	}
 }
