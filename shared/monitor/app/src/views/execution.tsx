@@ -94,7 +94,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
       {x.failedRollback ? <FailedRollback failed={x.failedRollback} /> : null}
       {x.kept ? <p>It still locks {x.kept} entities until it is acknowledged.</p> : null}
       {x.followUpFailure ? <p><strong>Not started at its end,</strong> after {x.followUpFailure.attempts} attempts: {x.followUpFailure.error}</p> : null}
-      {x.cancellation ? <p>Cancelled{x.cancellation.by ? ` by ${x.cancellation.by}` : ""} (source {x.cancellation.source}): {x.cancellation.reason}</p> : null}
+      {x.cancellation ? <p>Cancelled{x.cancellation.by ? ` by ${x.cancellation.by}` : ""} ({x.cancellation.source}): {x.cancellation.reason}</p> : null}
       {x.acknowledged ? <p>Acknowledged by {x.acknowledged.by} on {time(x.acknowledged.at)}: {x.acknowledged.reason}</p> : null}
       {x.keyOwner ? <p>It gave way to <ExecutionLink id={x.keyOwner} />, which had its key.</p> : null}
     </div>
