@@ -53,7 +53,7 @@ func lockRow(l views.LockView) []string {
 		mode = "-" // nobody holds the lock
 	}
 	return []string{
-		l.Entity.String(), render.OrDash(l.HeldBy), render.Time(l.Since), fmt.Sprint(l.Token), mode, render.OrDash(l.ReservedBy), orDash(strings.Join(waiting, ",")),
+		l.Entity.String(), strings.Join(append([]string{render.OrDash(l.HeldBy)}, l.SharedWith...), ","), render.Time(l.Since), fmt.Sprint(l.Token), mode, render.OrDash(l.ReservedBy), orDash(strings.Join(waiting, ",")),
 	}
 }
 

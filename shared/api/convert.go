@@ -164,7 +164,7 @@ func planResponse(p views.PlanView) views.PlanView {
 }
 
 func lockResponse(l views.LockView) views.LockView {
-	l.Waiting = nonNilSlice(l.Waiting)
+	l.SharedWith, l.Waiting = nonNilSlice(l.SharedWith), nonNilSlice(l.Waiting)
 	return l
 }
 

@@ -764,7 +764,7 @@ func (f *fake) Locks(_ context.Context, c workflow.Caller, page workflow.Page) (
 func (f *fake) Lock(_ context.Context, c workflow.Caller, key workflow.EntityKey) (views.LockView, error) {
 	v := views.LockView{Entity: key, Token: 3, Mode: "exclusive"}
 	if !f.minimal {
-		v.HeldBy, v.Since, v.Waiting = ptr(executionID), ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
+		v.HeldBy, v.SharedWith, v.Since, v.Waiting = ptr(executionID), []string{"reader"}, ptr(at), []views.Waiter{{Execution: "other", Since: ptr(at)}}
 	}
 	return v, f.record("Lock", c)
 }

@@ -39,7 +39,7 @@ func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 		held[*l.HeldBy+" "+l.Entity.ID] = l
 	}
 	for _, want := range []string{a + " d000", a + " d001", b + " d000"} {
-		if l, ok := held[want]; !ok || l.Mode != "shared" || l.Token == 0 || l.Since == nil {
+		if l, ok := held[want]; !ok || l.Mode != "shared" || l.Token == 0 || l.Since == nil || len(l.SharedWith) > 0 {
 			t.Errorf("%s: %+v", want, l)
 		}
 	}
@@ -47,7 +47,7 @@ func TestSharedLock_ReadersShareAndWriterWaits(t *testing.T) {
 		t.Errorf("lock list: %+v", held)
 	}
 	one, err := s.Query.Lock(context.Background(), harness.Caller, workflow.EntityKey{Type: "device", ID: "d000"})
-	if err != nil || one.Mode != "shared" || *one.HeldBy != a || len(one.Waiting) != 1 || one.Waiting[0].Execution != w {
+	if err != nil || one.Mode != "shared" || *one.HeldBy != a || !slices.Equal(one.SharedWith, []string{b}) || len(one.Waiting) != 1 || one.Waiting[0].Execution != w {
 		t.Errorf("lock view: %+v, %v", one, err)
 	}
 	settle(s)

@@ -465,10 +465,12 @@ type FailedEntityView struct {
 	SucceededLater *string                `json:"succeededLater"` // id of a later execution in which the entity succeeded
 }
 
-// LockView is one lock. HeldBy and Since are null if no execution holds it.
+// LockView is one lock. HeldBy and Since are null if no execution holds it. SharedWith names the other
+// executions that hold it; it is empty in a list, which has an item for each of them.
 type LockView struct {
 	Entity     workflow.EntityKey `json:"entity"`
 	HeldBy     *string            `json:"heldBy"`
+	SharedWith []string           `json:"sharedWith"`
 	ReservedBy *string            `json:"reservedBy"`
 	Since      *time.Time         `json:"since"`
 	Token      int64              `json:"token"`

@@ -244,6 +244,8 @@ func (v *Service) LockOf(ctx context.Context, c workflow.Caller, key workflow.En
 			reserved := answer.ReservedBy
 			answer = lockView(l, x.ID, h, nil)
 			answer.ReservedBy = reserved
+		} else {
+			answer.SharedWith = append(answer.SharedWith, x.ID)
 		}
 		if len(waiting) > 0 {
 			answer.Waiting = waiting
