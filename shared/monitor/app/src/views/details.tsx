@@ -47,7 +47,7 @@ export function Result({ execution }: { execution: Execution }): VNode {
       <Loaded live={live}>{(r) => (
         <>
           {r.truncated ? <p>The result is too large to show here: read the jobs instead.</p> : null}
-          {r.output !== null && r.output !== undefined ? <><h3>Output</h3><Value value={r.output} label="Output" /></> : null}
+          {r.output !== null && r.output !== undefined && JSON.stringify(r.output) !== "{}" ? <><h3>Output</h3><Value value={r.output} label="Output" /></> : null}
           {Object.entries(r.steps).map(([label, s]) => (
             <details>
               <summary>{label} <Word>{s.status}</Word></summary>
