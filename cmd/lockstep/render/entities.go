@@ -59,6 +59,9 @@ func DescribeEntities(x views.ExecutionView) string {
 		}
 		b.WriteString("\n")
 	}
+	if len(x.FailedEntities) == 0 && failedCount(x) > 0 && x.Kept != nil && *x.Kept > 0 && x.ID != "" {
+		b.WriteString("  \"lockstep locks\" lists those that it keeps: no job of theirs has failed\n")
+	}
 	if x.Dropped.Count > 0 {
 		b.WriteString(OneLine("  "+describeDropped(x.Dropped)) + "\n")
 	}

@@ -278,6 +278,11 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 	if got := DescribeEntities(x); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	kept := 2
+	unnamed := views.ExecutionView{ID: "x-2", State: sm.ExecutionFailedUnsafe, Outcome: &unsafe, Kept: &kept, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}
+	if got := DescribeEntities(unnamed); !strings.Contains(got, "Entities: 2 FAILED_UNSAFE.\n  \"lockstep locks\" lists those that it keeps") {
+		t.Errorf("without a job that has failed: got\n%s", got)
+	}
 	partial := workflow.OutcomePartial
 	x.Outcome, x.State = &partial, sm.ExecutionCompletedAck
 	if got := DescribeEntities(x); !strings.HasSuffix(got, "Next: \"lockstep rerun x-1 --failed\" runs it again on those that failed.\n") {
