@@ -72,8 +72,9 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"archive a/b:1.0.0", "GET /schedules/a/b", definitionJSON, "archived a/b:1.0.0"},
 		{"secrets", "GET /secrets", `{"items":[{"name":"bank/key","resolves":false,"problem":"there is none","usedBy":["workflow a/b:1.0.0"]}],"complete":false}`, "bank/key  no        workflow a/b:1.0.0  there is none"},
 		{"schedules a/b", "GET /schedules/a/b", scheduleJSON, "paused by ann at"},
-		{"schedules pause a/b --reason r", `POST /schedules/a/b/pause {"reason":"r"}`, scheduleJSON, "paused by ann at"},
-		{"schedules resume a/b", `POST /schedules/a/b/resume {}`, scheduleJSON, "COMPLETED_ACK"},
+		{"schedules pause a/b --reason r --output json", `POST /schedules/a/b/pause {"reason":"r"}`, scheduleJSON, `"by": "ann"`},
+		{"schedules pause a/b --reason r", "GET /schedules/a/b", scheduleJSON, "paused by ann at"},
+		{"schedules resume a/b --output json", `POST /schedules/a/b/resume {}`, scheduleJSON, `"COMPLETED_ACK"`},
 		{"schedules remove a/b --reason r", `DELETE /schedules/a/b?reason=r`, scheduleJSON, "removed the schedule a/b;"},
 		{"schedules fire a/b@late --detach", `POST /schedules/a/b@late/fire`, `{"id":"X"}`, "X"},
 		{"schedules fire a/b --detach", `POST /schedules/a/b/fire`, `{"id":"X"}`, "X"},
@@ -98,7 +99,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"subscriptions test failures --reason r", `POST /subscriptions/failures/test {"reason":"r"}`, `{"at":"2026-11-21T05:00:00Z","delivery":"s:test:1","attempts":1,"delivered":true,"status":204,"test":true}`, "received, with status 204"},
 		{"subscriptions remove failures", "DELETE /subscriptions/failures", subscriptionJSON, "removed the subscription failures"},
 		{"subscriptions resume failures --reason r", `POST /subscriptions/failures/resume {"reason":"r"}`, subscriptionJSON, "lockstep redrive"},
-		{"restore a/b:1.0.0", "POST /workflow-definition/a/b/1.0.0/restore", definitionJSON, "restored a/b:1.0.0"},
+		{"restore a/b:1.0.0 --reason r", `POST /workflow-definition/a/b/1.0.0/restore {"reason":"r"}`, definitionJSON, "restored a/b:1.0.0"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel() // it waits for the client's attempts
