@@ -49,6 +49,7 @@ var borders = []Mutation{
 	{Name: "states that are passed are listed nowhere", Test: "shared/engine/query:TestService_ListsStatesThatArePassed", Edits: []Edit{{"shared/engine/query/list.go", "if at := sm.ListedAs(state); !slices", "if at := state; !slices"}}},
 	{Name: "what remains names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/lifecycle/classify.go", "\tif len(labels) < 2 {\n", "\tif true {\n"}}},
 	{Name: "a plan names only the step that cannot be undone", Test: "shared/engine/query:TestPlan_NamesAllThatRemains", Edits: []Edit{{"shared/engine/query/plan.go", "\tif len(d.labels) < 2 {\n", "\tif true {\n"}}},
+	{Name: "every cancel is that of a user", Test: "shared/engine:TestCancel_KeepsItsSource", Edits: []Edit{{commands, "cmp.Or(req.Source, workflow.CancelledByUser)", "cmp.Or(workflow.CancelledByUser, req.Source)"}}},
 	{Name: "a plan undoes a wave when the next one is rejected", Test: "shared/engine/query:TestPlan_TellsOfARejectionBetweenWaves", Edits: []Edit{{"shared/engine/query/plan.go", "\t		if !b.Program.InWave(h, i) {\n", "\t		if false {\n"}}},
 }
 
