@@ -154,7 +154,7 @@ func archivedWorkflow(c *fixture) {
 	}
 	running := c.startRef(name+":1", "{}")
 	<-g.entered
-	if d, err := c.Archive(c.t.Context(), ref("1.1.0")); err != nil || !d.Archived {
+	if d, err := c.Archive(c.t.Context(), ref("1.1.0"), ""); err != nil || !d.Archived {
 		c.t.Fatalf("%+v, %v", d, err)
 	}
 	start := func(ref string) (string, error) {
@@ -170,7 +170,7 @@ func archivedWorkflow(c *fixture) {
 		c.t.Fatal(err)
 	}
 	executionIDs[newest] = "1.0.0"
-	if d, err := c.Restore(c.t.Context(), ref("1.1.0")); err != nil || d.Archived {
+	if d, err := c.Restore(c.t.Context(), ref("1.1.0"), ""); err != nil || d.Archived {
 		c.t.Fatalf("%+v, %v", d, err)
 	}
 	executionIDs[c.startRef(name, "{}")] = "1.1.0"

@@ -129,10 +129,10 @@ func cronSchedule(c *fixture) {
 	close(release)
 	eventually(c.t, "the schedule fires again", func() bool { return count() >= 2 })
 	ref := workflow.Ref{Package: "test", Name: "w-" + c.name, Version: "1.0.0"}
-	if _, err := c.Archive(c.t.Context(), ref); err != nil || find().Schedule != "" {
+	if _, err := c.Archive(c.t.Context(), ref, ""); err != nil || find().Schedule != "" {
 		c.t.Errorf("the archived workflow has the schedule %+v, %v", find(), err)
 	}
-	if _, err := c.Restore(c.t.Context(), ref); err != nil {
+	if _, err := c.Restore(c.t.Context(), ref, ""); err != nil {
 		c.t.Fatal(err)
 	}
 	n := count()

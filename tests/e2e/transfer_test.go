@@ -23,7 +23,7 @@ func TestTransfer_RoundTrips(t *testing.T) {
 	from.publish(globalWorkflow)
 	from.publish(strings.Replace(globalWorkflow, "version: 1.0.0", "version: 1.10.0", 1))
 	from.publish(strings.Replace(globalWorkflow, "version: 1.0.0", "version: 1.9.0", 1))
-	if _, err := from.Archive(t.Context(), workflow.Ref{Package: "test", Name: "hello", Version: "1.9.0"}); err != nil {
+	if _, err := from.Archive(t.Context(), workflow.Ref{Package: "test", Name: "hello", Version: "1.9.0"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := from.PutEntity(t.Context(), workflow.Entity{Type: "site", ID: "zrh", Attributes: []byte(`{"b":12345678901234567890,"a":"<&>"}`), Groups: []string{"z", "a"}}); err != nil {
