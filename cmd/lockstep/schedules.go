@@ -76,8 +76,11 @@ func newScheduleVerb(c *connection, do func(api *client.Client, ctx context.Cont
 				fmt.Fprintf(cmd.OutOrStdout(), "removed the schedule %s; publish another version to have it again\n", v.Schedule)
 				return nil
 			}
-			if now, err := api.Schedule(ctx, ref.Package, ref.Name); err == nil && !c.json() {
-				v = now // what has changed it does not say in which states its executions are
+			if c.json() {
+				return printSchedule(cmd, c, v)
+			}
+			if now, err := api.Schedule(ctx, ref.Package, ref.Name); err == nil {
+				v = now // the answer does not say in which states its executions are
 			}
 			return printSchedule(cmd, c, v)
 		})
