@@ -62,6 +62,9 @@ func (r *Rows) PutRow(_ context.Context, tenant, name string, row workflow.Row, 
 		}
 		if _, there := r.w.rows[at][row.ID]; !there {
 			r.w.rows[at][row.ID] = clone(row)
+			if r.w.Observer != nil {
+				r.w.Observer.RowWritten(name, row)
+			}
 		}
 		return empty{}, nil
 	})

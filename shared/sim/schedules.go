@@ -36,10 +36,14 @@ func (s *Schedules) Schedule(_ context.Context, tenant, name string) (found spec
 func (s *Schedules) PutSchedule(_ context.Context, next spec.Schedule) (ok bool, err error) {
 	err = s.caller.Do("schedules.put", func() error {
 		key := [2]string{next.Tenant, next.Name}
-		if ok = s.items[key].Version == next.Version; ok {
+		old := s.items[key]
+		if ok = old.Version == next.Version; ok {
 			next := clone(next)
 			next.Version++
 			s.items[key] = next
+			if s.caller.w.Observer != nil {
+				s.caller.w.Observer.ScheduleWritten(old, next)
+			}
 		}
 		return nil
 	})

@@ -128,8 +128,8 @@ func (w *World) newQueue(n uint64) *Queue {
 	return NewQueue(w.Now, rand.New(rand.NewPCG(w.seed, n)), &w.QueueFaults)
 }
 
-// CloneRegistry returns a new world with the same definitions, blocks and entities and no
-// executions.
+// CloneRegistry returns a new world with the same definitions, blocks, entities and tables, no rows
+// and no executions.
 func (w *World) CloneRegistry(seed uint64) *World {
 	next := New(seed)
 	next.Shards, next.Bounds = w.Shards, w.Bounds
@@ -141,6 +141,9 @@ func (w *World) CloneRegistry(seed uint64) *World {
 		next.entities[tenant] = maps.Clone(entities)
 	}
 	next.deleted = maps.Clone(w.deleted)
+	for tenant, tables := range w.tables {
+		next.tables[tenant] = maps.Clone(tables)
+	}
 	for pool := range w.poolQueues {
 		next.PoolQueue(pool)
 	}
@@ -402,4 +405,6 @@ type Observer interface {
 	LockWritten(before, after workflow.Lock)
 	PackWritten(before, after *workflow.Pack)
 	EntityWritten(before, after workflow.Entity)
+	RowWritten(table string, row workflow.Row) // a new one: rows do not change
+	ScheduleWritten(before, after spec.Schedule)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/dynamo/codec"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
@@ -89,6 +90,8 @@ func (w *written) WaitersRemaining(string, int)            {}
 func (w *written) LockWritten(_, _ workflow.Lock)          {}
 func (w *written) PackWritten(_, _ *workflow.Pack)         {}
 func (w *written) EntityWritten(before, _ workflow.Entity) {}
+func (w *written) RowWritten(string, workflow.Row)         {}
+func (w *written) ScheduleWritten(_, _ spec.Schedule)      {}
 
 // pathsOf adds the paths of the fields of a document to all: "[]" stands for an index, "{}" for a
 // key of a map. known are the paths that a release with schema 1 reads; one that ends with " *" may

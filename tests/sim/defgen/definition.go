@@ -9,7 +9,8 @@
 //
 // flow.go has definitions with choices. Their further kinds of steps are in flow_ask.go (waits for
 // people and signals), flow_branch.go (branches), flow_rollout.go (rollouts and foreach),
-// flow_further.go and flow_more.go (the others). breaks.go has definitions whose blocks answer BREAK.
+// flow_further.go and flow_more.go (the others). flow_extra.go has steps that the engine does itself, flow_data.go
+// the values in them. breaks.go has definitions whose blocks answer BREAK.
 package defgen
 
 import (

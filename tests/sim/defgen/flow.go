@@ -25,6 +25,8 @@ type Flow struct {
 	waits   bool // some steps wait for people and signals
 	splits  bool // some steps have branches
 	fails   bool // few steps handle their failures
+	extra   bool // drawn by DrawExtra
+	added   int  // how many steps it has added
 	draw    func(below int) int
 	labels  int
 	loops   int    // around the steps being drawn
@@ -57,7 +59,10 @@ type FlowStep struct {
 	OnResume  string       // with Asks, the step that follows the wait; "" for the same one again
 	Requires  []string     // the steps that must have completed
 	Answers   []string     // what the block may return as the next step
-	Starts    bool         // it starts an execution of Started, and waits for it
+	Starts    bool         // it starts an execution of Started
+	Forget    bool         // with Starts: it does not wait for it
+	Row       FlowRow      // that it inserts
+	Schedule  *FlowSchedule
 	Delay     time.Duration
 	Input     *FlowInput // the form of the parameters, other than Value
 
@@ -77,6 +82,7 @@ type FlowCase struct {
 type FlowSet struct {
 	Path  string
 	Value FlowValue
+	Data  *FlowData // instead of Value
 }
 
 // FlowValue is a number: the variable at a path plus Add if the variable is set, and Else if it is
@@ -146,12 +152,12 @@ func (f *Flow) list(depth, n int, around []string, handles bool) []FlowStep {
 // goBack turns steps into a loop: a variable counts, and a switch jumps back to the first step.
 func (f *Flow) goBack(steps []FlowStep) []FlowStep {
 	counter := "k" + f.label()
-	count := FlowStep{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Path: counter, Add: 1, Else: 0}}}}
+	count := FlowStep{Label: f.label(), Set: []FlowSet{{Path: counter, Value: FlowValue{Path: counter, Add: 1, Else: 0}}}}
 	again := FlowStep{Label: f.label(), Switch: []FlowCase{
 		{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2)}, Next: count.Label}, {},
 	}}
 	if f.branch != "" || f.inWave || f.draw(2) == 0 {
-		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{f.own("b"), FlowValue{Path: counter, Add: 10}}}}}
+		again.Switch[1].Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{Path: f.own("b"), Value: FlowValue{Path: counter, Add: 10}}}}}
 	} else {
 		again.Switch[1].Next = "end"
 	}
@@ -173,10 +179,10 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 	case rolled:
 	case kind < 2:
 		for _, path := range f.some(flowPaths, 1+f.draw(2)) {
-			s.Set = append(s.Set, FlowSet{f.own(path), f.value(false)})
+			s.Set = append(s.Set, FlowSet{Path: f.own(path), Value: f.value(false)})
 		}
 		if handles && f.draw(2) == 0 {
-			s.Set = append(s.Set, FlowSet{f.own("why"), f.value(true)})
+			s.Set = append(s.Set, FlowSet{Path: f.own("why"), Value: f.value(true)})
 		}
 	case kind < 4 && depth < 2:
 		for range 1 + f.draw(2) {
@@ -244,9 +250,9 @@ func (f *Flow) step(s *FlowStep, depth int, targets []string, handles bool) {
 		if f.draw(4) == 0 { // try the step again, with a counter
 			counter := "k" + f.label()
 			again := FlowCase{When: &FlowCondition{Path: counter, Op: "lt", Than: 1 + f.draw(2), Written: true}, Next: s.Label}
-			again.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Path: counter, Add: 1}}}}}
+			again.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{Path: counter, Value: FlowValue{Path: counter, Add: 1}}}}}
 			first := FlowCase{When: &FlowCondition{Path: counter, Op: "none"}, Next: s.Label}
-			first.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{counter, FlowValue{Add: 1}}}}}
+			first.Steps = []FlowStep{{Label: f.label(), Set: []FlowSet{{Path: counter, Value: FlowValue{Add: 1}}}}}
 			s.OnFailure = append([]FlowCase{first, again}, s.OnFailure...)
 		}
 	}
@@ -345,6 +351,10 @@ func (s *FlowStep) yaml() string {
 	case len(s.Set) > 0:
 		var values []string
 		for _, set := range s.Set {
+			if set.Data != nil {
+				values = append(values, set.Path+": "+set.Data.yaml())
+				continue
+			}
 			values = append(values, fmt.Sprintf("%s: '${%s}'", set.Path, set.Value.expr()))
 		}
 		add("set: {%s}", strings.Join(values, ", "))
@@ -371,7 +381,15 @@ func (s *FlowStep) yaml() string {
 	case s.Ask != nil:
 		add("wait: {%s}", s.Ask.yaml())
 	case s.Starts:
-		add("workflowReference: {workflow: p/%s:1, mode: dispatch}", Started)
+		mode := "dispatch"
+		if s.Forget {
+			mode = "fireAndForget"
+		}
+		add("workflowReference: {workflow: p/%s:1, mode: %s}", Started, mode)
+	case s.Row != nil:
+		add("%s", s.Row.yaml())
+	case s.Schedule != nil:
+		add("%s", s.Schedule.yaml())
 	case s.Each != nil:
 		add("functionBlock: p/%s:1, %s", s.Block, s.Each.yaml(s.Value))
 	default:

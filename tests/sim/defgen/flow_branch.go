@@ -36,7 +36,7 @@ func (f *Flow) parallel(s *FlowStep, depth int, handles bool) {
 		b.Steps = f.list(depth+1, 1+f.draw(2), nil, handles)
 		f.loops = 0
 		for _, path := range f.some([]string{"p", "o.p", "o.q", "q"}, 1+f.draw(3)) {
-			b.Result = append(b.Result, FlowSet{path, f.value(false)})
+			b.Result = append(b.Result, FlowSet{Path: path, Value: f.value(false)})
 		}
 		f.loops, f.open = loops, f.open[:len(f.open)-1]
 		p.Branches = append(p.Branches, b)

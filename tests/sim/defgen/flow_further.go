@@ -58,7 +58,7 @@ func DrawFurther(draw func(below int) int, waits, splits bool) *Flow {
 	if draw(3) > 0 { // all variables are set from the beginning
 		s := FlowStep{Label: f.label()}
 		for _, path := range flowPaths {
-			s.Set = append(s.Set, FlowSet{path, FlowValue{Add: draw(4)}})
+			s.Set = append(s.Set, FlowSet{Path: path, Value: FlowValue{Add: draw(4)}})
 		}
 		first = append(first, s)
 	}
@@ -110,7 +110,7 @@ func (f *Flow) repeated(s *FlowStep, depth int, targets []string, handles bool) 
 	f.loops, f.indexed = loops+1, true
 	s.Loops, s.While, s.Inner = true, o, f.list(depth+1, 1+f.draw(2), targets, handles)
 	if c := o.Cond; c != nil && f.draw(2) == 0 { // the last step changes what the condition reads
-		s.Inner = append(s.Inner, FlowStep{Label: f.label(), Set: []FlowSet{{f.own(c.Path), FlowValue{OfItem: true, OfIndex: true, Add: f.draw(3)}}}})
+		s.Inner = append(s.Inner, FlowStep{Label: f.label(), Set: []FlowSet{{Path: f.own(c.Path), Value: FlowValue{OfItem: true, OfIndex: true, Add: f.draw(3)}}}})
 	}
 	f.loops, f.indexed = loops, indexed
 }

@@ -197,6 +197,8 @@ func (o *FlowRollout) yaml() string {
 	}
 	if o.Tolerated != nil {
 		add("failureTolerance: %s", o.Tolerated)
+	} else {
+		add("maxParallel: 1") // as without it
 	}
 	if o.RollbackAll {
 		add("onFailure: rollbackAll")

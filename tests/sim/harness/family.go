@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
@@ -77,3 +78,9 @@ func (o *FamilyObserver) PackWritten(_, _ *workflow.Pack) {}
 
 // EntityWritten does nothing.
 func (o *FamilyObserver) EntityWritten(_, _ workflow.Entity) {}
+
+// RowWritten does nothing.
+func (o *FamilyObserver) RowWritten(string, workflow.Row) {}
+
+// ScheduleWritten does nothing.
+func (o *FamilyObserver) ScheduleWritten(_, _ spec.Schedule) {}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 	"github.com/lockstep-run/lockstep/tests/sim/oracle"
@@ -222,3 +223,9 @@ func cloneNested(of map[int]map[string]bool) map[int]map[string]bool {
 func (w *Checker) PredatesRestore(id string) bool {
 	return w.executions[id] != nil && w.executions[id].predatesRestore
 }
+
+// RowWritten does nothing: package oracle judges rows and schedules.
+func (w *Checker) RowWritten(string, workflow.Row) {}
+
+// ScheduleWritten does nothing.
+func (w *Checker) ScheduleWritten(_, _ spec.Schedule) {}

@@ -22,12 +22,13 @@ type FlowEntry struct {
 	Entities []string // the entities that take part, in order; nil if the step has none
 	Items    []any    // the parameter v for each item that takes part; nil if the step has none
 
-	True  bool   // the value of the condition on a variable for which it waits
-	Time  string // the round of each loop, or wave of each rollout, around it
-	at    int
-	Again bool               // the block is called again after the wait that it asked for
-	Of    []int              // the items that take part, whose parameters Items has
-	Keep  map[string]keptJob // not called because they keep what they did: entities by ID, items by number
+	EngineStep *engineStep // of a step that the engine does itself
+	True       bool        // the value of the condition on a variable for which it waits
+	Time       string      // the round of each loop, or wave of each rollout, around it
+	at         int
+	Again      bool               // the block is called again after the wait that it asked for
+	Of         []int              // the items that take part, whose parameters Items has
+	Keep       map[string]keptJob // not called because they keep what they did: entities by ID, items by number
 }
 
 // Jobs returns how many jobs a step run has that calls a block.
@@ -254,15 +255,9 @@ func (r *FlowRun) body(s *defgen.FlowStep) flowEnd {
 		r.enter(s.Label)
 		return flowEnd{failed: failureIn(s.Label, workflow.FailureAssertion)}
 	case len(s.Set) > 0:
-		r.enter(s.Label)
-		values := map[string]any{}
-		for _, set := range s.Set {
-			values[set.Path] = r.value(set.Value)
-		}
-		for path, v := range values {
-			r.write(path, v)
-		}
-		r.completed[s.Label] = true
+		return r.set(s)
+	case s.Row != nil || s.Schedule != nil:
+		return r.executeByEngine(s)
 	case len(s.Switch) > 0:
 		r.enter(s.Label)
 		for i := range s.Switch {

@@ -20,15 +20,16 @@ const lawFollows = "an execution goes where somebody goes who reads its definiti
 // what its blocks have returned so far.
 type followed struct {
 	*execution
-	definition *defgen.Flow
-	branches   map[string]string // the branch of each step
-	resumed    map[string]bool   // the steps whose wait an operator has ended
-	over       bool              // it is not judged any more
-	retries    retried
-	ended      map[string]bool // the branches that were told to have ended well
-	times      map[string]int  // how often each step was entered
-	following  int             // the last try to follow
-	timedOut   map[int]bool    // the step runs whose branches have timed out, by Seq
+	definition  *defgen.Flow
+	branches    map[string]string // the branch of each step
+	resumed     map[string]bool   // the steps whose wait an operator has ended
+	over        bool              // it is not judged any more
+	retries     retried
+	ended       map[string]bool // the branches that were told to have ended well
+	times       map[string]int  // how often each step was entered
+	following   int             // the last try to follow
+	timedOut    map[int]bool    // the step runs whose branches have timed out, by Seq
+	engineSteps engineSteps
 
 	tokens     map[int]string    // with which the block of a step run was called, by Seq
 	wave       map[string]int    // the wave of a rollout in which an entity was executed first
@@ -66,6 +67,7 @@ func (f *followed) written(before, after *workflow.Execution) {
 	if f.over = run.GaveUp; f.over {
 		return
 	}
+	f.followEngineSteps(run, before, after)
 	entered, want := map[string][]string{}, map[string][]string{} // by branch
 	for _, r := range f.runs(after, f.present().number) {
 		entered[f.branches[r.Label]] = append(entered[f.branches[r.Label]], r.Label)
@@ -180,6 +182,8 @@ func (f *followed) outcomeOf(r *workflow.StepRun) (o FlowOutcome) {
 		return o
 	case s != nil && s.When != nil:
 		return conditionOutcome(r)
+	case s != nil && (s.Row != nil || s.Schedule != nil):
+		return outcomeOfEngineStep(r)
 	}
 	if s != nil && s.Starts && r.Status != sm.StepCompleted {
 		if o.Code = string(workflow.CauseChildFailed); r.Failure != nil {
@@ -302,7 +306,11 @@ func (f *followed) checkFailed(run *FlowRun) {
 
 // follows reports whether a failure follows from what has happened so far.
 func (f *followed) follows(why *workflow.Failure) bool {
-	switch s := f.definition.Find(why.Step); why.Code {
+	s := f.definition.Find(why.Step)
+	if s != nil && (s.Row != nil || s.Schedule != nil || len(s.Set) > 0) {
+		return true
+	}
+	switch why.Code {
 	case workflow.FailureNoRoute, workflow.FailureMergeConflict, workflow.FailureLoop, workflow.FailureAssertion, workflow.FailureInput, workflow.FailureUnknownStep:
 		return true
 	case workflow.FailureLimit:

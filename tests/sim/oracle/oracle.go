@@ -18,7 +18,7 @@
 // retried.go follows new tries, branches.go steps with branches, rollouts.go steps with a job for
 // each entity or item. waits.go judges steps that wait for people and signals, escalations.go
 // unanswered questions, late.go branches with a timeout, and further.go has loops with a condition, waits for a condition and the
-// forms of input.
+// forms of input. engine_steps.go judges what the engine does itself, and values.go evaluates values.
 package oracle
 
 import (
@@ -66,6 +66,8 @@ type Oracle struct {
 	writtenAt  map[string][]time.Time      // when each version was written
 	locks      map[workflow.EntityKey]workflow.Lock
 	calls      map[string]*call // by job ID
+	schedules  map[string]*scheduleHistory
+	restored   bool // the tables were restored
 }
 
 // Request is what a client asked for.
@@ -172,6 +174,7 @@ func (o *Oracle) Forget(entities map[string]map[string]any) {
 			x.followed.over, x.waits.over = true, true
 		}
 	}
+	o.restored = true
 	o.readInventory(entities)
 	o.locks = map[workflow.EntityKey]workflow.Lock{}
 }
@@ -201,6 +204,9 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	if x.followed != nil {
 		x.waits.written(before, after)
 		x.followed.written(before, after)
+		if !x.forgotten {
+			x.followed.checkStarted(before, after)
+		}
 	}
 	if after.Cause == workflow.CauseRestored || after.Cause == workflow.CauseInternal || after.MinFencingToken != before.MinFencingToken && before.Version > 0 {
 		x.unjudged = true
@@ -229,13 +235,16 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}, timedOut: map[int]bool{}}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}, timedOut: map[int]bool{}, engineSteps: newEngineSteps()}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
 	case parent != nil:
 		if w := o.waitsOf(parent.Execution); w != nil {
 			w.paging(first, parent.StepRunSeq)
+		}
+		if p := o.executions[parent.Execution]; p != nil && p.followed != nil {
+			p.followed.starting(first)
 		}
 		x.unjudged = !x.startedByParent(parent)
 	default:

@@ -140,18 +140,18 @@ func (f *followed) begin(before, after *workflow.Execution) {
 	run := f.followTo(after, last)
 	ok := true
 	switch {
-	case nothing && last > 1:
-		t.at, t.opens = f.present().at, f.present().opens
 	case rewound:
 		t.at = slices.IndexFunc(run.Entered, func(e FlowEntry) bool { return e.Label == asked })
 		ok = t.at >= 0 && f.find(asked, 1) != nil
+	case nothing && last > 1:
+		t.at, t.opens = f.present().at, f.present().opens
 	default:
 		t.at, ok = f.beginning(run, &t, last)
 	}
 	if f.over = f.over || !ok; f.over {
 		return
 	}
-	if !nothing || last == 1 {
+	if !nothing || last == 1 || rewound {
 		if t.at < len(run.Entered) {
 			t.opens = defgen.Around(f.definition.Steps, run.Entered[t.at].Label)
 		}

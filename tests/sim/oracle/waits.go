@@ -28,6 +28,9 @@ type Answer struct {
 	Since           time.Time // when it was sent
 	Visit           int       // run of the step; 0 for the one that waits
 
+	Next bool // with the request to enter the step that follows
+	All  bool // or all steps
+
 	Token     bool // it comes with a token
 	Maker     string
 	Made      int64     // version of the execution when the token was made
@@ -362,7 +365,7 @@ func (o *Oracle) AnswerTold(key string, sent Answer, refused error) {
 		w.Failf(lawAnswers, "%+v has counted, and was refused: %v", sent, refused)
 	case may && (workflow.Is(refused, workflow.CodeForbidden) || workflow.Is(refused, workflow.CodeInvalid)):
 		w.Failf(lawAnswers, "%+v was refused, although it fits: %v", sent, refused)
-	case workflow.Is(refused, workflow.CodeIllegalTransition) && w.stillWaits(&sent) && may && !sent.Token && !w.lent(&sent):
+	case workflow.Is(refused, workflow.CodeIllegalTransition) && w.stillWaits(&sent) && may && !sent.Token && !w.lent(&sent) && (w.x.Stepping || !sent.Next):
 		w.Failf(lawAnswers, "%+v was refused, although the step has waited all the time: %v", sent, refused)
 	}
 }

@@ -191,6 +191,10 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 		return v
 	}
 	w.Faults = nil
+	w.plans.CheckStarted()
+	if v := w.checker.Violation(); v != nil {
+		return v
+	}
 	if v := w.checkRemoved(); v != nil {
 		return v
 	}

@@ -139,6 +139,10 @@ func (w *simulation) askPeople(r *rand.Rand, q question, d time.Duration) {
 			w.after(at, func() { w.lend(r, a, key, within(r, d)) })
 			continue
 		}
+		if w.plans.IsStepping(q.execution) {
+			draw := w.drawFor(q.execution, "answers and goes on", key, q.ordinal)
+			a.Next, a.All = draw.IntN(3) > 0, draw.IntN(12) == 0
+		}
 		for range 1 + r.IntN(4)/3 {
 			w.after(at+within(r, 3*time.Second), func() { w.answer(a, key, 1) })
 		}
@@ -187,6 +191,10 @@ func (w *simulation) answer(a oracle.Answer, key string, try int) {
 		}
 	}
 	w.spawn("person", -1, func() error {
+		if a.Next {
+			_, err := w.Engine.NextStep(ctx, caller, a.Execution, views.NextRequest{Input: input(a, asked), Step: a.Step, Visit: a.Visit, All: a.All, IdempotencyKey: key})
+			return err
+		}
 		_, err := w.Engine.Answer(ctx, caller, a.Execution, views.AnswerRequest{Input: input(a, asked), Step: a.Step, Visit: a.Visit, IdempotencyKey: key})
 		return err
 	}, func(p *process) {

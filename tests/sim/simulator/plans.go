@@ -59,6 +59,22 @@ func (o watcher) EntityWritten(before, after workflow.Entity) {
 	o.w.plans.EntityWritten(before, after)
 }
 
+// RowWritten implements sim.Observer.
+func (o watcher) RowWritten(table string, row workflow.Row) {
+	if o.w.trace != nil {
+		o.w.trace("   row %s in %s: %s", row.ID, table, row.Values)
+	}
+	o.w.plans.RowWritten(table, row)
+}
+
+// ScheduleWritten implements sim.Observer.
+func (o watcher) ScheduleWritten(before, after spec.Schedule) {
+	if o.w.trace != nil && after.MadeBy != nil {
+		o.w.trace("   schedule %s, off %v, by step run %d of %s", after.Name, after.Off(), after.MadeBy.StepRun, after.MadeBy.Execution)
+	}
+	o.w.plans.ScheduleWritten(before, after)
+}
+
 // watchPlans connects the oracle with the world.
 func (w *simulation) watchPlans() {
 	entities := map[string]map[string]any{}

@@ -109,6 +109,7 @@ func newScenario(seed uint64) scenario {
 	p.drawBranches(names)
 	p.drawMore(names)
 	p.drawBreaks(names)
+	p.drawExtra(names)
 	p.drawStepping()
 	p.drawRetention(names)
 	p.drawStall()
@@ -239,6 +240,30 @@ func (p *scenario) drawBreaks(names []string) {
 
 // breaksStream is the stream of random numbers for definitions whose blocks answer BREAK.
 const breaksStream = 101
+
+// drawExtra replaces one of the definitions that are left, in one scenario of 14, by one of [defgen.DrawExtra]. Some
+// of its executions are stepped through, and operators let them go back, and try them again.
+func (p *scenario) drawExtra(names []string) {
+	r := rand.New(rand.NewPCG(p.Seed, extraStream))
+	if r.IntN(14) > 0 {
+		return
+	}
+	p.replace(names[r.IntN(len(names))], "t")
+	for i := range p.Actions {
+		if a := &p.Actions[i]; strings.HasPrefix(a.Definition, "t") && !a.Probe && p.FaultProfile.SweeperEnabled && p.RestoreDrill == nil && r.IntN(4) == 0 {
+			a.Stepping = a.Kind == actionStart || a.Kind == actionStartTwice
+		}
+	}
+	for range r.IntN(4) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(240_000)) * time.Millisecond, Kind: actionRewind, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+	for range r.IntN(4) {
+		p.Actions = append(p.Actions, action{At: time.Duration(r.IntN(360_000)) * time.Millisecond, Kind: actionRetry, ExecutionIndex: r.IntN(4), Choice: r.IntN(12)})
+	}
+}
+
+// extraStream is the stream of random numbers for the definitions of [defgen.DrawExtra].
+const extraStream = 140
 
 // answersBreak reports whether a call of a block answers BREAK.
 func (p *scenario) answersBreak(c harness.BlockCall) bool {

@@ -190,7 +190,7 @@ func (w *simulation) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	}
 	if c.Kind == workflow.JobExecute && w.plans.HasChoices(c.Execution) {
 		failsOneIn := 2
-		if w.plans.HasFurther(c.Execution) {
+		if w.plans.HasFurther(c.Execution) || w.plans.HasExtra(c.Execution) {
 			failsOneIn = 6 // else few executions come far
 		}
 		if w.plans.HasFailingBranches(c.Execution) {

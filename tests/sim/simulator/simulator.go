@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim"
+	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -75,6 +76,7 @@ func New(c *corpus) *Simulator {
 	t.RegisterBlocks()
 	t.RegisterBlock(workflow.Block{Name: "finder", Pure: true})
 	t.importAllDevices()
+	t.makeTable()
 	t.base = t.World
 	return t
 }
@@ -86,6 +88,17 @@ func (t *Simulator) importAllDevices() {
 		if _, err := t.Catalog.PutEntity(context.Background(), harness.Caller, e); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// makeTable makes the table into which steps insert rows.
+func (t *Simulator) makeTable() {
+	req := views.TableRequest{}
+	for _, c := range defgen.TableColumns {
+		req.Columns = append(req.Columns, workflow.Column{Name: c.Name, Type: workflow.ColumnType(c.Type), Required: c.Required})
+	}
+	if _, err := t.Catalog.PutTable(context.Background(), harness.Caller, defgen.Table, req); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -159,6 +172,11 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	if _, err := fmt.Sscanf(name, "m%d", &n); err == nil {
 		r, more := rand.New(rand.NewPCG(c.number, uint64(8000+n))), rand.New(rand.NewPCG(c.number, uint64(9000+n)))
 		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawMore(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
+		return c.definitions[name]
+	}
+	if _, err := fmt.Sscanf(name, "t%d", &n); err == nil {
+		r, more := rand.New(rand.NewPCG(c.number, uint64(11_000+n))), rand.New(rand.NewPCG(c.number, uint64(12_000+n)))
+		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawExtra(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
 		return c.definitions[name]
 	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
