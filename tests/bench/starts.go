@@ -44,19 +44,12 @@ func benchStarts(ctx context.Context, out io.Writer, binary, sizes string) error
 }
 
 func benchStart(ctx context.Context, out io.Writer, binary string, n int, parallel bool) error {
-	local, err := localstack.Start(ctx, localstack.Options{BinDir: filepath.Dir(binary), Log: io.Discard})
+	local, s, err := startWatchedStack(ctx, binary)
 	if err != nil {
 		return err
 	}
 	defer local.Close()
-	s, err := serveBlocks()
-	if err != nil {
-		return err
-	}
 	defer func() { _ = s.blocks.Close() }()
-	if s.Client, err = client.New(client.Options{URL: local.URL()}); err != nil {
-		return err
-	}
 	if err := s.prepare(ctx, n, n); err != nil {
 		return err
 	}
@@ -100,18 +93,41 @@ func benchStart(ctx context.Context, out io.Writer, binary string, n int, parall
 	printFigure(out, name+"_first_job", first.Seconds(), "s")
 	printFigure(out, name+"_watched", time.Since(began).Seconds(), "s")
 	printFigure(out, name+"_jobs_completed", float64(x.Progress.Jobs.Completed), "jobs")
+	_, err = printMemory(out, local, name)
+	return err
+}
+
+// startWatchedStack starts a local stack in this process, whose functions can be watched.
+func startWatchedStack(ctx context.Context, binary string) (*localstack.Stack, *stack, error) {
+	local, err := localstack.Start(ctx, localstack.Options{BinDir: filepath.Dir(binary), Log: io.Discard})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := serveBlocks()
+	if err == nil {
+		s.Client, err = client.New(client.Options{URL: local.URL()})
+	}
+	if err != nil {
+		local.Close()
+	}
+	return local, s, err
+}
+
+// printMemory prints the most memory that a process of each function has had, and returns the most of all.
+func printMemory(out io.Writer, local *localstack.Stack, name string) (all float64, err error) {
 	for _, function := range []string{topology.FunctionAPI, topology.FunctionLifecycle, topology.FunctionWorker} {
 		most := 0.0
 		for _, pid := range local.Processes(function) {
 			used, err := peakMemory(pid)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			most = max(most, used)
 		}
 		printFigure(out, name+"_"+function+"_memory", most, "MB")
+		all = max(all, most)
 	}
-	return nil
+	return all, nil
 }
 
 // peakMemory is the most memory in MB that a process has had, its program included.
