@@ -65,10 +65,11 @@ func (w *simulation) wakeupEnded(p *process) {
 		s.since = w.Now()
 	case p.task.Crashed() || workflow.Is(p.err, workflow.CodeUnavailable):
 		return
-	case p.err != nil && s.since.IsZero():
-		s = streak{w.Now(), 1}
 	case p.err != nil:
-		s.count++
+		if s.since.IsZero() {
+			s.since = w.Now()
+		}
+		s.since, s.count = minTime(s.since, p.startedAt), s.count+1 // the engine counts it from when it began
 	case w.faultPlan.ended() && !p.startedAt.Before(s.since): // else it had read the execution before the streak
 		s = streak{}
 	}
