@@ -117,3 +117,8 @@ func New(deps Deps, o Options, version string) *Engine {
 // now returns the current time at the resolution in which times are stored, so that a value
 // compares equal before and after a round trip.
 func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Millisecond) }
+
+// ForgetVersions forgets which versions of definitions and blocks there are, as if the process had just
+// begun. A simulation does so that continues in another world: what it does must not depend on the world
+// before.
+func (e *Engine) ForgetVersions() { e.definitions.ForgetVersions() }

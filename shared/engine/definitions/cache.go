@@ -43,6 +43,12 @@ func (m *boundedMap[T]) get(key string) (T, bool) {
 	return v, ok
 }
 
+func (m *boundedMap[T]) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.items = nil
+}
+
 func (m *boundedMap[T]) put(key string, v T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,6 +41,12 @@ func (c *Cache) Reader(r port.Registry, now func() time.Time) port.Registry {
 	return &versionReader{Registry: r, cache: c, now: now}
 }
 
+// ForgetVersions forgets all version indexes, as if the process had just begun.
+func (c *Cache) ForgetVersions() {
+	c.indexes.clear()
+	c.revisions.clear()
+}
+
 // VersionIndex returns the index of one name's versions: as it was kept, or as it is.
 func (v *versionReader) VersionIndex(ctx context.Context, tenant string, kind workflow.VersionKind, fullName string) (workflow.VersionIndex, error) {
 	key := tenant + "#" + string(kind) + " " + fullName

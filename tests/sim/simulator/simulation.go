@@ -80,6 +80,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 		}
 	}
 	t.World, t.BlockCalls = t.base.CloneRegistry(seed), nil
+	t.Engine.ForgetVersions()
 	if seed%measuredOneIn == 0 {
 		harness.MeasureItems(t.World)
 	}
