@@ -99,7 +99,7 @@ func TooDeep(label, what string, value json.RawMessage) *workflow.Failure {
 // have set more variables than it may, embedded definitions included; nil if it can. Each path of a
 // definition counts once, however often it is set.
 func (p *Planner) TooManyVariables(x *workflow.Execution, r *workflow.StepRun) *workflow.Failure {
-	if len(p.Program.Writes(r.StepIndex)) == 0 || p.Program.Assignments() <= workflow.MaxVariables {
+	if !r.Forward() || len(p.Program.Writes(r.StepIndex)) == 0 || p.Program.Assignments() <= workflow.MaxVariables {
 		return nil
 	}
 	type variable struct {
