@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,7 +80,7 @@ func followAndAnswer(cmd *cobra.Command, c *connection, api *client.Client, f *f
 	asked, seen := map[string]bool{}, int64(-1)
 	for {
 		x, err := followUntil(ctx, cmd, c, api, id, func(x views.ExecutionView) bool {
-			return client.Idle(x) || x.Version != seen && x.Waiting != nil && x.Waiting.Kind == workflow.WaitInput
+			return client.Idle(x) || x.Version != seen && asksInput(x)
 		})
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -103,6 +104,11 @@ func followAndAnswer(cmd *cobra.Command, c *connection, api *client.Client, f *f
 			}
 		}
 	}
+}
+
+// asksInput reports whether a step of the execution waits for an input, in whatever branch.
+func asksInput(x views.ExecutionView) bool {
+	return x.Waiting != nil && (x.Waiting.Kind == workflow.WaitInput || slices.ContainsFunc(x.Waiting.All, func(w views.StepWaiting) bool { return w.Kind == workflow.WaitInput }))
 }
 
 // answer asks what a step asks people, and sends the answer. It asks again for one that does not fit,

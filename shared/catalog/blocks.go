@@ -32,7 +32,7 @@ func (c *Catalog) RegisterBlock(ctx context.Context, caller workflow.Caller, b w
 		return false, workflow.Errorf(workflow.CodeConflict, "block %s is already registered with other properties; register it under a new version", b.Ref())
 	}
 	// Do this even if it was registered earlier: that request may have crashed before this line.
-	return existing == nil, updateVersionIndex(ctx, r, caller.Tenant, workflow.BlockVersions, b.Ref().FullName(), b.Version)
+	return existing == nil, updateVersionIndex(ctx, r, caller.Tenant, workflow.BlockVersions, b.Ref().FullName(), b.Version, c.now())
 }
 
 // sameBlock compares blocks by meaning: white space and the order of keys in their schemas do not

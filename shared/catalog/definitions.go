@@ -71,7 +71,7 @@ func (c *Catalog) publish(ctx context.Context, caller workflow.Caller, source []
 	}
 	if err == nil && !dryRun && same && !draft {
 		// Do this even if it was published earlier: that request may have crashed before this line.
-		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version)
+		err = updateVersionIndex(ctx, c.openPorts().Registry, caller.Tenant, workflow.DefinitionVersions, p.Ref.FullName(), p.Ref.Version, c.now())
 		if err == nil {
 			err = c.syncSchedules(ctx, caller.Tenant, p.Ref.FullName(), d)
 		}
@@ -204,7 +204,7 @@ func (c *Catalog) setArchived(ctx context.Context, caller workflow.Caller, ref w
 	if err := r.SetArchived(ctx, caller.Tenant, ref, archived); err != nil {
 		return err
 	}
-	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), ""); err != nil {
+	if err := updateVersionIndex(ctx, r, caller.Tenant, workflow.DefinitionVersions, ref.FullName(), "", c.now()); err != nil {
 		return err
 	}
 	if err := c.syncSchedules(ctx, caller.Tenant, ref.FullName(), nil); err != nil {

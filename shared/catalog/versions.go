@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -53,12 +54,19 @@ func NewestVersion(ctx context.Context, r VersionRegistry, tenant string, kind w
 // restored. added is the version that was stored; "" if none was.
 //
 // It tells them even if somebody else has written the index: that one may not have come to telling.
-func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
-	if err := writeVersionIndex(ctx, r, tenant, kind, fullName, added); err != nil {
+// But it need not if the index has had the version for so long that nobody keeps an older one, as
+// when a worker starts again with the blocks that it has always had.
+func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string, now time.Time) error {
+	writtenBefore, err := writeVersionIndex(ctx, r, tenant, kind, fullName, added, now)
+	if err != nil || !writtenBefore.IsZero() && now.Sub(writtenBefore) > maxIndexKept {
 		return err
 	}
 	return r.RaiseVersionsRevision(ctx, tenant)
 }
+
+// maxIndexKept is longer than anybody keeps an index (maxIndexAge of package definitions), by any
+// clock.
+const maxIndexKept = 5 * time.Minute
 
 // writeVersionIndex writes the index of a name from all its versions, unless somebody else does.
 //
@@ -66,30 +74,33 @@ func updateVersionIndex(ctx context.Context, r VersionRegistry, tenant string, k
 // between. So of several concurrent calls, the last writer has read what all of them changed. That
 // is why it writes even if the index is already right: another call may be about to write what it
 // read before this change. Only the fact that a version exists can never change again, so it need
-// not be written twice.
-func writeVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string) error {
+// not be written twice: then it returns when the index was written that has it.
+func writeVersionIndex(ctx context.Context, r VersionRegistry, tenant string, kind workflow.VersionKind, fullName, added string, now time.Time) (before time.Time, err error) {
 	first := int64(-1)
 	for {
 		index, err := r.VersionIndex(ctx, tenant, kind, fullName)
 		if err != nil {
-			return err
+			return before, err
 		}
 		if first < 0 {
 			first = index.Revision
 		}
 		// The writer of the second revision after the first began after this change was stored. So
 		// there are at most three rounds, however many others write.
-		if index.Revision >= first+2 || added != "" && index.Has(added) {
-			return nil
+		if added != "" && index.Has(added) {
+			return index.At, nil
+		}
+		if index.Revision >= first+2 {
+			return before, nil
 		}
 		all, err := allVersions(ctx, r, tenant, kind, fullName)
 		if err != nil {
-			return err
+			return before, err
 		}
 		next := workflow.NewVersionIndex(all)
-		next.Revision = index.Revision
+		next.Revision, next.At = index.Revision, now
 		if ok, err := r.PutVersionIndex(ctx, tenant, kind, fullName, next); err != nil || ok {
-			return err
+			return before, err
 		}
 	}
 }

@@ -382,3 +382,26 @@ func TestCatalog_PublishingADraftAgainCompletesTheIndex(t *testing.T) {
 		t.Errorf("triggers afterwards: %s", got)
 	}
 }
+
+// A worker registers its blocks at each of its starts. Whoever keeps indexes is told while somebody
+// may keep one from before the block, and not after that.
+func TestCatalog_TellsOfAKnownBlockForAWhile(t *testing.T) {
+	w := sim.New(1)
+	c := openCatalog(w)
+	for i, step := range []struct {
+		after  time.Duration
+		raised bool
+	}{{0, true}, {time.Minute, true}, {10 * time.Minute, false}, {time.Hour, false}} {
+		w.Advance(step.after)
+		before, err := w.Open().Registry.VersionsRevision(t.Context(), ann.Tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.RegisterBlock(t.Context(), ann, workflow.Block{Package: "p", Name: "b", Version: "1.0.0"}); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := w.Open().Registry.VersionsRevision(t.Context(), ann.Tenant); err != nil || (after > before) != step.raised {
+			t.Errorf("registration %d: the revision goes from %d to %d, %v", i+1, before, after, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"encoding/base64"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -125,7 +126,7 @@ func dueStartKey(index topology.Index, shard int, page workflow.Page) (table.Ite
 		return nil, invalidPageToken()
 	}
 	due, err := strconv.ParseFloat(parts[0], 64)
-	if err != nil {
+	if err != nil || math.IsNaN(due) || math.IsInf(due, 0) {
 		return nil, invalidPageToken()
 	}
 	after := table.Key{PK: parts[1], SK: parts[2]}.Attributes()

@@ -8,6 +8,10 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
+// maxAlsoDeadlocked is how many others search for circles at once when one was broken. Those that are
+// left out do so at their timers.
+const maxAlsoDeadlocked = 8
+
 // fetchBlocker answers NeedBlocker. It registers a blocked execution as a waiter of the execution
 // that blocks it, on the condition that it still does. A child also checks for a deadlock
 // afterwards, because the parent that waits for it holds locks.
@@ -23,7 +27,7 @@ func (w *workspace) fetchBlocker(ctx context.Context) error {
 			return err
 		}
 		if last := len(blocked) - 1; last >= 0 && blocked[last] == w.id {
-			blocker.Deadlock, w.deadlocked = true, blocked[:last]
+			blocker.Deadlock, w.deadlocked = true, blocked[max(0, last-maxAlsoDeadlocked):last]
 		} else if last >= 0 {
 			w.sendWakeups(ctx, "deadlock", []workflow.Wakeup{{Tenant: w.tenant, Execution: blocked[last], Reason: "deadlock"}})
 		}

@@ -35,7 +35,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 	w.locksAhead = nil
 	var beside func(context.Context)
 	var known map[workflow.EntityKey]workflow.Entity // read while the locks are taken; nil if not
-	if len(keys) <= maxReadAhead {
+	if len(keys) <= maxReadAhead && w.execution.Conflicts == 0 {
 		beside = func(ctx context.Context) {
 			if read, err := w.ports.Registry.Entities(ctx, w.tenant, keys, true); err == nil { // else they are read afterwards
 				known = read

@@ -1,6 +1,9 @@
 package workflow
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // VersionKind says what a version index is for.
 type VersionKind string
@@ -16,6 +19,7 @@ const (
 type VersionIndex struct {
 	Versions []IndexedVersion `json:"versions"`        // the newest first
 	Older    bool             `json:"older,omitempty"` // there are older versions that did not fit
+	At       time.Time        `json:"at,omitzero"`     // when it was written; zero if that is unknown
 	Revision int64            `json:"-"`               // increases with every write; 0 if the index is not stored
 }
 

@@ -99,13 +99,22 @@ const maxSetBytes = 8 << 10
 func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
 	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
 	if only := x.Scope.Only; only != nil && x.Result != nil {
+		others := *only
 		for outcome, set := range x.Result.Sets {
 			if rest := set.Without(*only); rest.Len() > 0 {
 				r.Sets[outcome] = rest
 			}
 		}
-		if x.Result.Lacks(workflow.EntitySkipped) { // the failed are known and were all that was kept
-			r.Count[workflow.EntitySkipped] = x.Result.Count[workflow.EntitySkipped]
+		if before := x.Result.Count[workflow.EntitySkipped]; x.Result.Lacks(workflow.EntitySkipped) {
+			for outcome, set := range x.Result.Sets {
+				if outcome.Failed() {
+					others = others.Without(set)
+				}
+			}
+			r.Count[workflow.EntitySkipped] = before
+			if others.Len() > 0 { // those that are skipped again may be the same
+				r.Count[workflow.EntitySkipped] = max(0, before-len(places[workflow.EntitySkipped]))
+			}
 		}
 	}
 	for outcome, all := range places {

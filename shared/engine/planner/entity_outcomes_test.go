@@ -65,5 +65,10 @@ func TestNewResult_LeavesOutWhatDoesNotFit(t *testing.T) {
 		if want := map[workflow.EntityOutcome]int{workflow.EntitySkipped: c.skipped, workflow.EntityFailedSafe: 1}; cmp.Diff(want, again.Count) != "" || again.Lacks(workflow.EntitySkipped) != r.Lacks(workflow.EntitySkipped) {
 			t.Errorf("%s: after the next try %v", name, again.Count)
 		}
+		all := kept.With(workflow.NewPlaces(places[workflow.EntitySkipped]...)) // an operator has retried the skipped, too
+		x.Scope.Only = &all
+		if again, _ = newResult(x, nil, places, nil); cmp.Diff(r.Count, again.Count) != "" {
+			t.Errorf("%s: after the same try %v", name, again.Count)
+		}
 	}
 }
