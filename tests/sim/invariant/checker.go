@@ -52,6 +52,7 @@ type Checker struct {
 
 	executions       map[string]*executionState
 	locks            map[workflow.EntityKey]workflow.Lock
+	locksBefore      map[workflow.EntityKey]workflow.Lock // each as it was before its last change
 	packs            map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack
 	devices          map[string]harness.BlockCall // the last call that may have changed a device
 	calls            map[string][]harness.BlockCall
@@ -89,7 +90,7 @@ type executionState struct {
 // New makes an empty checker.
 func New() *Checker {
 	return &Checker{
-		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{},
+		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{}, locksBefore: map[workflow.EntityKey]workflow.Lock{},
 		packs: map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{},
 		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{},
 	}

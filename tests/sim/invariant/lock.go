@@ -29,7 +29,7 @@ func (w *Checker) LockWritten(before, after workflow.Lock) {
 	if before.Revision == after.Revision {
 		return // the condition did not hold
 	}
-	w.locks[key] = after
+	w.locksBefore[key], w.locks[key] = before, after
 	w.trace("   lock %s: owner %s/%d token %d revision %d holders %v reserved %s", key, shortID(after.Owner), after.OwnerEpoch, after.Token, after.Revision, after.Holders, shortID(after.Reserver))
 	if raised := after.Revision == w.MinFencingToken && before.Revision < w.MinFencingToken && after.Token == before.Token; raised {
 		return
@@ -148,8 +148,8 @@ func (w *Checker) recordReservation(l workflow.Lock) {
 func (w *Checker) checkReserved(r *executionState, before, x *workflow.Execution) {
 	if x.State == sm.ExecutionLocking && before.State != x.State {
 		r.reservationSeen = map[workflow.EntityKey]bool{}
-		for key, l := range w.locks {
-			r.reservationSeen[key] = isReserved(x, l)
+		for key, l := range w.locks { // the first read may show an item as it was before, also with a reservation of an earlier epoch
+			r.reservationSeen[key] = isReserved(x, l) || isReserved(x, w.locksBefore[key])
 		}
 	}
 	b := x.BlockedBy
