@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -592,7 +593,7 @@ func TestKey_SurvivesFaultAtEveryCall(t *testing.T) {
 // lost.
 func TestKey_AtMostOneIsLiveUnderRandomFaults(t *testing.T) {
 	gaveWay, forwarded, retried := 0, 0, 0
-	for seed := range uint64(120) {
+	for seed := range uint64(160) {
 		s := harness.New(t, seed, harness.Options())
 		s.RegisterBlocks()
 		s.ImportDevices("d000")
@@ -621,11 +622,8 @@ func TestKey_AtMostOneIsLiveUnderRandomFaults(t *testing.T) {
 		for n := range 12 {
 			id, name := fmt.Sprintf("s%d", random.IntN(6)), fmt.Sprintf("task %d", n)
 			some := ""
-			for x := range s.States(harness.Caller.Tenant) {
-				some = max(some, x)
-				if random.IntN(2) == 0 {
-					break
-				}
+			if ids := slices.Sorted(maps.Keys(s.States(harness.Caller.Tenant))); len(ids) > 0 {
+				some = ids[random.IntN(len(ids))]
 			}
 			switch random.IntN(7) {
 			case 0:
@@ -677,6 +675,7 @@ func TestKey_AtMostOneIsLiveUnderRandomFaults(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, s.States(harness.Caller.Tenant))
 		}
 	}
+	t.Logf("%d gave way, %d signals were handed over, %d retries", gaveWay, forwarded, retried)
 	if gaveWay < 10 || forwarded < 5 || retried < 10 {
 		t.Errorf("%d gave way, %d signals were handed over, %d retries", gaveWay, forwarded, retried)
 	}
