@@ -170,7 +170,7 @@ conformance-peers: build $(OTHERS_DONE) ## Run the tests of tests/conformance ag
 	mvn -q -B -f $(OTHERS)/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/bin/peers/elasticmq
 	go run ./$(OTHERS)
 
-lint-template: ## Check the CloudFormation templates with cfn-lint for the partitions aws, aws-cn and aws-us-gov (needs Python 3.11)
+lint-template: ## Check the CloudFormation templates with cfn-lint for the partitions aws, aws-cn and aws-us-gov, and their roles with another evaluator of IAM (needs Python 3.11 and Node)
 	infra/lint/lint.sh
 
 mutations: ## Make each deliberate mistake in turn and find it by JUDGE=simulation in SEEDS=4000 seeds, or by JUDGE=protocol
@@ -191,9 +191,9 @@ simulate: ## Simulate SEEDS=2000 seeds from FROM=0 or FROM=commit on, or print t
 fuzz-http: build ## Fuzz a local stack by its OpenAPI document with Schemathesis, SECONDS=120 SEED=n (needs Python)
 	tests/httpapi/schemathesis.sh $(or $(SECONDS),120) $(SEED)
 
-bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone, STARTS=10000,30000 executions over that many devices, CANCEL=100000 one over that many devices of 1 KB that is cancelled half-way, STEPS=1000 one with that many step runs; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
+bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone, STARTS=10000,30000 executions over that many devices, CANCEL=100000 one over that many devices of 1 KB that is cancelled half-way, both with ATTRIBUTES=32000 bytes of each, STEPS=1000 one with that many step runs; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
 	$(if $(PEERS),npm ci --prefix tests/bench/peers --ignore-scripts --no-audit --no-fund --silent)
-	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(CANCEL),-cancel $(CANCEL)) $(if $(STEPS),-step-runs $(STEPS))
+	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(CANCEL),-cancel $(CANCEL)) $(if $(ATTRIBUTES),-attributes $(ATTRIBUTES)) $(if $(STEPS),-step-runs $(STEPS))
 
 lint-api: $(MONITOR_DONE) ## Check the OpenAPI document by Redocly's rules
 	node $(MONITOR)/lint-api.mjs

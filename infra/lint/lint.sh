@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the templates of the stacks that the tests of infra synthesise, which have every
-# option between them, against what CloudFormation accepts in a region of each partition.
+# option between them, against what CloudFormation accepts in a region of each partition, and
+# their roles by another evaluator of IAM's policies.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=bin/cfn-lint templates=bin/templates
@@ -15,3 +16,6 @@ rm "$templates/local.template.json"
 "$venv/bin/cfn-lint" --regions us-east-1 cn-north-1 us-gov-west-1 --include-checks I3042 --ignore-checks W3005 \
 	--template "$templates"/*.template.json
 echo "cfn-lint: $(ls "$templates"/*.template.json | wc -l) templates, partitions aws, aws-cn, aws-us-gov"
+
+make -s tests/conformance/peers/node_modules/.package-lock.json
+go run ./tests/conformance/peers "$templates"/*.template.json

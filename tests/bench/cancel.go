@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/topology"
@@ -14,13 +12,10 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// attributeBytes is about how much the attributes of a device have whose execution is cancelled.
-const attributeBytes = 1000
-
-// benchCancel executes a step over n devices, cancels it when half of its jobs have completed, with a
+// benchCancel executes a step over n devices with so many bytes of attributes, cancels it when half of its jobs have completed, with a
 // rollback of these, and prints how long that takes and the most memory that a process of each
 // function has had. It fails if that is more than a function has.
-func benchCancel(ctx context.Context, out io.Writer, binary string, n int) error {
+func benchCancel(ctx context.Context, out io.Writer, binary string, n, attributes int) error {
 	local, s, err := startWatchedStack(ctx, binary)
 	if err != nil {
 		return err
@@ -30,20 +25,11 @@ func benchCancel(ctx context.Context, out io.Writer, binary string, n int) error
 	if err := s.prepare(ctx, 1, 1); err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // attributes that cannot be compressed well
-	var lines strings.Builder
-	for i := range n {
-		fmt.Fprintf(&lines, `{"type":"device","id":%q,"attributes":{"site":"s-%d","notes":"`, deviceID(i), i%10)
-		for range attributeBytes / 16 {
-			fmt.Fprintf(&lines, "%016x", random.Uint64())
-		}
-		lines.WriteString(`"},"groups":["large"]}` + "\n")
-	}
-	if _, err := s.ImportEntities(ctx, strings.NewReader(lines.String())); err != nil {
+	if err := s.importDevices(ctx, n, attributes); err != nil {
 		return err
 	}
 	began := time.Now()
-	started, _, err := s.Start(ctx, views.StartRequest{Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"large"}}})
+	started, _, err := s.Start(ctx, views.StartRequest{Workflow: "bench/work", ExecuteOnParameters: &workflow.Selector{Groups: []string{"fleet"}}})
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,11 @@
 // functions alone, and with -peers it does the same work in turn with another engine. With -starts it
 // measures the start of executions over that many devices each, and the memory of the functions. With
 // -step-runs it measures how long the step runs of one execution take, and with -cancel an execution
-// over many devices of 1 KB that is cancelled half-way and rolled back.
+// over many devices that is cancelled half-way and rolled back. -attributes says how large these devices are.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -39,7 +40,8 @@ func main() {
 	functions := flag.Bool("functions", false, "measure the functions alone: their start, and what an execution over a device takes of them")
 	peers := flag.String("peers", "", "the folder of other engines: measure beside them alone, over the devices")
 	starts := flag.String("starts", "", "measure executions over these numbers of devices, as 10000,30000,100000, and nothing else")
-	cancelled := flag.Int("cancel", 0, "measure an execution over so many devices of 1 KB that is cancelled half-way, and nothing else")
+	attributes := flag.Int("attributes", 0, "bytes of attributes of each device with -starts, 30 by default, and with -cancel, 1000")
+	cancelled := flag.Int("cancel", 0, "measure an execution over so many devices that is cancelled half-way, and nothing else")
 	stepRuns := flag.Int("step-runs", 0, "measure an execution with so many step runs, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -50,9 +52,9 @@ func main() {
 	case *peers != "":
 		err = benchPeers(ctx, os.Stdout, *binary, *peers, *devices)
 	case *cancelled > 0:
-		err = benchCancel(ctx, os.Stdout, *binary, *cancelled)
+		err = benchCancel(ctx, os.Stdout, *binary, *cancelled, cmp.Or(*attributes, 1000))
 	case *starts != "":
-		err = benchStarts(ctx, os.Stdout, *binary, *starts)
+		err = benchStarts(ctx, os.Stdout, *binary, *starts, *attributes)
 	default:
 		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *stepRuns, *latency, *calls)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -141,6 +142,22 @@ func (s *stack) prepare(ctx context.Context, fleet, single int) error {
 		fmt.Fprintf(&lines, `{"type":"device","id":"%s","attributes":{"site":"s-%d","model":"m"},"groups":[%q]}`+"\n", deviceID(i), i%10, group)
 	}
 	_, err = s.ImportEntities(ctx, strings.NewReader(lines.String()))
+	return err
+}
+
+// importDevices creates the devices of the fleet with about so many bytes of attributes, which cannot be
+// compressed well.
+func (s *stack) importDevices(ctx context.Context, fleet, attributes int) error {
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same in each run
+	var lines strings.Builder
+	for i := range fleet {
+		fmt.Fprintf(&lines, `{"type":"device","id":%q,"attributes":{"site":"s-%d","notes":"`, deviceID(i), i%10)
+		for range attributes / 16 {
+			fmt.Fprintf(&lines, "%016x", random.Uint64())
+		}
+		lines.WriteString(`"},"groups":["fleet"]}` + "\n")
+	}
+	_, err := s.ImportEntities(ctx, strings.NewReader(lines.String()))
 	return err
 }
 

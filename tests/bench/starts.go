@@ -25,17 +25,17 @@ const (
 	startTimeout = 15 * time.Minute
 )
 
-// benchStarts prints how long executions over many entities take to start, in both strategies, and
-// the most memory that a process of a function has taken for each. Each has a stack of its own: a
+// benchStarts prints how long executions over many entities with so many bytes of attributes take to start, in both
+// strategies, and the most memory that a process of a function has taken for each. Each has a stack of its own: a
 // process keeps the memory that it once had.
-func benchStarts(ctx context.Context, out io.Writer, binary, sizes string) error {
+func benchStarts(ctx context.Context, out io.Writer, binary, sizes string, attributes int) error {
 	for size := range strings.SplitSeq(sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
 			return err
 		}
 		for _, parallel := range []bool{false, true} {
-			if err := benchStart(ctx, out, binary, n, parallel); err != nil {
+			if err := benchStart(ctx, out, binary, n, attributes, parallel); err != nil {
 				return err
 			}
 		}
@@ -43,14 +43,17 @@ func benchStarts(ctx context.Context, out io.Writer, binary, sizes string) error
 	return nil
 }
 
-func benchStart(ctx context.Context, out io.Writer, binary string, n int, parallel bool) error {
+func benchStart(ctx context.Context, out io.Writer, binary string, n, attributes int, parallel bool) error {
 	local, s, err := startWatchedStack(ctx, binary)
 	if err != nil {
 		return err
 	}
 	defer local.Close()
 	defer func() { _ = s.blocks.Close() }()
-	if err := s.prepare(ctx, n, n); err != nil {
+	if err := s.prepare(ctx, 1, 1); err != nil {
+		return err
+	}
+	if err := s.importDevices(ctx, n, attributes); err != nil {
 		return err
 	}
 	_, _, err = s.Publish(ctx, fmt.Appendf(nil, "package: bench\nname: start\nversion: 1.0.0\nseedEntity: device\nconfig: {executionStrategy: {parallel: %t}}\n"+

@@ -1,7 +1,8 @@
 // Command peers runs the tests of tests/conformance against other implementations of
 // DynamoDB and SQS besides those that the product is developed with, and prints a table:
 // a row for each behaviour in which one of them differs, and why. make conformance-peers
-// installs them.
+// installs them. With names of templates it compares the roles in them instead, with another evaluator of
+// IAM's policies: make lint-template.
 //
 // A behaviour that ours has and nobody else is one to check in AWS's documentation, and so
 // is one of which the test was written after ours.
@@ -51,7 +52,13 @@ type results map[string]string
 func main() {
 	dir := flag.String("dir", filepath.Join("bin", "peers"), "directory in which the peers are installed")
 	flag.Parse()
-	if err := compare(*dir); err != nil {
+	var err error
+	if templates := flag.Args(); len(templates) > 0 {
+		err = compareRoles(templates)
+	} else {
+		err = compare(*dir)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
