@@ -66,6 +66,12 @@ type observedTenant struct {
 	readAt   time.Time
 }
 
+func (o *observedTenants) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.tenants)
+}
+
 // maxObservedTenants bounds how many tenants a process remembers.
 const maxObservedTenants = 10_000
 

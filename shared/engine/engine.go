@@ -118,7 +118,10 @@ func New(deps Deps, o Options, version string) *Engine {
 // compares equal before and after a round trip.
 func (e *Engine) now() time.Time { return e.Now().UTC().Truncate(time.Millisecond) }
 
-// ForgetVersions forgets which versions of definitions and blocks there are, as if the process had just
-// begun. A simulation does so that continues in another world: what it does must not depend on the world
-// before.
-func (e *Engine) ForgetVersions() { e.definitions.ForgetVersions() }
+// Forget forgets which versions of definitions and blocks there are and which tenants have subscriptions, as if
+// the process had just begun. A simulation does so that continues in another world: what it does must not depend
+// on the world before.
+func (e *Engine) Forget() {
+	e.definitions.ForgetVersions()
+	e.observers.forget()
+}

@@ -204,7 +204,7 @@ func (i *Inspection) followUp(ctx context.Context, d *workflow.Delivery, kind wo
 			"createdAt": x.CreatedAt, "endedAt": end.At,
 		},
 	}
-	if x.Try == d.Try { // what an earlier try ended with is gone
+	if x.Try == d.Try && x.EndedAt.Equal(end.At) { // what an earlier try, or one before a restore of the tables, ended with is gone
 		ended.Failure = x.Error
 		if output := x.GivenOutput(); output != nil {
 			if ended.Output, err = i.w.loadValue(ctx, output); err != nil {

@@ -5,7 +5,7 @@
 // generate.go generates a definition; kind.go lists the kinds of steps, each of which has its own
 // file: block.go, nested.go and reference.go. limits.go has definitions with limits and paces,
 // children.go steps that start several executions, invalid.go definitions that are refused, and
-// expression.go expressions, with their meaning.
+// expression.go expressions, with their meaning. ends.go has what the end of an execution starts.
 //
 // flow.go has definitions with choices. Their further kinds of steps are in flow_ask.go (waits for
 // people and signals), flow_branch.go (branches), flow_rollout.go (rollouts and foreach),
@@ -34,8 +34,11 @@ type Definition struct {
 	StartsSets       bool // a step starts an execution for each of several devices
 	Breaks           bool // blocks answer BREAK now and then
 
-	Flow    *Flow  // the whole definition if it has choices; the other fields are empty
-	Refused string // the text of an invalid definition; the other fields are empty
+	Parameters string               // the schema of its parameters, "" for any
+	Ends       map[string]*FollowUp // what its ends start, by their kind
+
+	Flow    *Flow  // all but the ends of a definition with choices; the other fields are empty
+	Refused string // the same of an invalid definition
 }
 
 // Acquisition is what a definition acquires in addition to the entities of its starter.
@@ -68,7 +71,9 @@ type Repeat struct {
 }
 
 // YAML returns the text of the definition that follows its name.
-func (d *Definition) YAML() string {
+func (d *Definition) YAML() string { return d.body() + d.endsYAML() }
+
+func (d *Definition) body() string {
 	switch {
 	case d.Flow != nil:
 		return d.Flow.YAML()
@@ -76,6 +81,9 @@ func (d *Definition) YAML() string {
 		return d.Refused
 	}
 	var b strings.Builder
+	if d.Parameters != "" {
+		b.WriteString("parameters: " + d.Parameters + "\n")
+	}
 	if d.Acquire != nil {
 		b.WriteString("acquire: [" + d.Acquire.Text + "]\n")
 	}
@@ -164,6 +172,11 @@ func (d *Definition) Labels() (labels []string) {
 
 // References returns the names of the definitions that it references.
 func (d *Definition) References() (names []string) {
+	for _, kind := range endKinds {
+		if f := d.Ends[kind]; f != nil && !slices.Contains(names, f.Definition) {
+			names = append(names, f.Definition)
+		}
+	}
 	switch {
 	case d.Flow != nil:
 		if d.Flow.further {
@@ -174,7 +187,7 @@ func (d *Definition) References() (names []string) {
 		}
 		return names
 	case d.Refused != "":
-		return []string{Changing}
+		return append(names, Changing)
 	}
 	walkSteps(d.Steps, false, func(s *Step, _ bool) {
 		switch b := s.Body.(type) {

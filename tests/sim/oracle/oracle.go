@@ -18,7 +18,7 @@
 // retried.go follows new tries, branches.go steps with branches, rollouts.go steps with a job for
 // each entity or item. waits.go judges steps that wait for people and signals, escalations.go
 // unanswered questions, late.go branches with a timeout, and further.go has loops with a condition, waits for a condition and the
-// forms of input. engine_steps.go judges what the engine does itself, and values.go evaluates values.
+// forms of input. follow_ups.go judges what the ends of executions start, engine_steps.go what the engine does itself, and values.go evaluates values.
 package oracle
 
 import (
@@ -67,6 +67,7 @@ type Oracle struct {
 	locks      map[workflow.EntityKey]workflow.Lock
 	calls      map[string]*call // by job ID
 	schedules  map[string]*scheduleHistory
+	followUps  followUps
 	restored   bool // the tables were restored
 }
 
@@ -104,7 +105,7 @@ type Call struct {
 // New makes an oracle for a world without executions. entities are the attributes of all entities
 // in the inventory.
 func New(entities map[string]map[string]any) *Oracle {
-	o := &Oracle{executions: map[string]*execution{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}}
+	o := &Oracle{executions: map[string]*execution{}, locks: map[workflow.EntityKey]workflow.Lock{}, calls: map[string]*call{}, followUps: followUps{ends: map[string][]*end{}, tries: map[string][]int64{}}}
 	o.readInventory(entities)
 	return o
 }
@@ -189,6 +190,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		x = o.newExecution(after)
 	}
 	x.x = after
+	x.checkEnds(before, after)
 	if x.program.definition.Refused != "" {
 		x.checkRefused(after)
 		return
@@ -247,6 +249,9 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 			p.followed.starting(first)
 		}
 		x.unjudged = !x.startedByParent(parent)
+	case first.FollowUpOf != nil:
+		o.startedByEnd(first)
+		x.request.Parameters, _ = decode(first.Input.Parameters).(map[string]any)
 	default:
 		if x.request, asked = o.Requested(first); !asked {
 			o.Failf(lawScope, "%s was started, and nobody asked for it", first.ID)

@@ -121,9 +121,16 @@ func Final(p *workflow.Pack) bool {
 
 // Over reports whether an execution does nothing more by itself: it has settled, or has ended and
 // waits for an operator. A cancelled execution that has still to settle has a timer; one that has ended
-// unsafely may have one, too, which a later write drops.
+// unsafely may have one, too, which a later write drops. While its events are published for what its end starts, it has one
+// in any case: then what was executed says whether it can settle.
 func Over(x *workflow.Execution) bool {
-	return Acknowledged(x.State) || x.State == "FAILED_UNSAFE" || AwaitsOperator(x.State) && x.DueAt.IsZero()
+	publishing := len(x.OnEnd) > 0 && x.Announced < x.Sequence
+	return Acknowledged(x.State) || x.State == "FAILED_UNSAFE" || AwaitsOperator(x.State) && (x.DueAt.IsZero() || publishing && slices.ContainsFunc(x.StepRuns, hasExecuted))
+}
+
+// hasExecuted reports whether blocks were called or executions started in a step run.
+func hasExecuted(r workflow.StepRun) bool {
+	return (r.Kind == workflow.JobExecute || r.Child != nil) && r.Counts.OK+r.Counts.Failed+r.Counts.Unknown > 0
 }
 
 // NeverBegan reports whether a child has found, before it began, that nobody waits for it any more.

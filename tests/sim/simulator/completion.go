@@ -41,7 +41,7 @@ func (w *simulation) nextRound() (at time.Time, do func()) {
 // endWithoutSweeper ends a simulation without a sweeper: messages alone must have ended every
 // execution that does not wait for time or for an operator.
 func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
-	if len(w.actions)+len(w.deferred) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 {
+	if len(w.actions)+len(w.deferred) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 || w.EventsQueue().Len()+w.HooksQueue().Len() > 0 {
 		return at, nil
 	}
 	w.checkSleepers()
@@ -192,7 +192,7 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 	}
 	w.Faults = nil
 	w.plans.CheckStarted()
-	if v := w.checker.Violation(); v != nil {
+	if v := w.checkFollowUps(); v != nil {
 		return v
 	}
 	if v := w.checkRemoved(); v != nil {
@@ -217,7 +217,7 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 func (w *simulation) checkUnrequested() *invariant.Violation {
 	for _, id := range w.executionIDs() {
 		x := w.checker.ExecutionByID(id)
-		if x.Parent == nil && len(x.Labels) == 0 && !w.checker.PredatesRestore(id) && !slices.Contains(w.executions, id) {
+		if x.Parent == nil && x.FollowUpOf == nil && len(x.Labels) == 0 && !w.checker.PredatesRestore(id) && !slices.Contains(w.executions, id) {
 			return &invariant.Violation{Invariant: "one execution per request", Text: "no start request was answered with " + id}
 		}
 	}

@@ -36,6 +36,7 @@ func (o watcher) ExecutionWritten(before, after *workflow.Execution) {
 	plans.ExecutionWritten(before, after)
 	o.w.involvePeople(before, after)
 	o.w.stepOn(before, after)
+	o.w.joinFollowUp(before, after)
 }
 
 // LockWritten implements sim.Observer.

@@ -62,6 +62,7 @@ func (w *simulation) restoreTables() {
 	if !d.KeepMessages {
 		w.LifecycleQueue().Purge()
 		w.PoolQueue("default").Purge()
+		w.purgeEnds()
 	}
 	w.Engine.Policy.MinFencingToken = w.Now().Unix()
 	w.checker.MinFencingToken = w.Engine.Policy.MinFencingToken

@@ -28,6 +28,8 @@ type scenario struct {
 	RestoreDrill *restoreDrill
 	Retention    time.Duration // how long an ended execution is kept, 0 for ever
 	StallTime    time.Duration // how long the wake-ups of one execution fail
+	Ends         bool          // ends of executions start others
+	PublishAt    time.Duration // when the definition is published that ends start, and that is not there at first; 0 for never
 }
 
 // restoreDrill is a restore as docs/runbooks/restore.md describes it.
@@ -113,6 +115,7 @@ func newScenario(seed uint64) scenario {
 	p.drawStepping()
 	p.drawRetention(names)
 	p.drawStall()
+	p.drawEnds()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1

@@ -56,6 +56,7 @@ type simulation struct {
 	activeSchedules    []string
 	outage             outage
 	stall              stall
+	ends               ends
 	streaks            map[string]streak // by execution
 	deferred           []deferred        // in order of time
 	unscheduled        map[string]bool   // definitions whose schedules were removed
@@ -67,12 +68,16 @@ type simulation struct {
 // measuredOneIn: one seed in so many measures items as they are stored, which takes time.
 const measuredOneIn = 10
 
+// subscriptionsAge is how long a process remembers which tenants have subscriptions.
+const subscriptionsAge = 30 * time.Second
+
 // maxCalls is the most calls of one simulation.
 const maxCalls = 120_000
 
 // Run simulates one seed. trace, unless it is nil, gets a line for everything that happens.
 func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...any)) Result {
 	p := newScenario(seed)
+	t.Engine.SubscriptionsAge = 0
 	p.Actions = slices.DeleteFunc(p.Actions, func(a action) bool { return slices.Contains(cut.Actions, a.Number) })
 	for _, a := range p.Actions {
 		if a.Definition != "" {
@@ -80,7 +85,10 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 		}
 	}
 	t.World, t.BlockCalls = t.base.CloneRegistry(seed), nil
-	t.Engine.ForgetVersions()
+	t.Engine.Forget()
+	if p.Ends {
+		t.Engine.SubscriptionsAge = subscriptionsAge
+	}
 	if seed%measuredOneIn == 0 {
 		harness.MeasureItems(t.World)
 	}
@@ -123,8 +131,8 @@ func (w *simulation) run() (r Result) {
 			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %d calls: %s", maxCalls, w.describeUnfinished())}
 			return r
 		}
-		if w.elapsed() > maxSimulatedTime+4*w.scenario.Retention {
-			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %s: %s", maxSimulatedTime, w.describeUnfinished())}
+		if longest := w.longest(); w.elapsed() > longest {
+			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %s: %s", longest, w.describeUnfinished())}
 			return r
 		}
 	}
@@ -132,6 +140,15 @@ func (w *simulation) run() (r Result) {
 		r.Violation = w.checkFinalState()
 	}
 	return r
+}
+
+// longest returns after how long everything must have happened.
+func (w *simulation) longest() time.Duration {
+	longest := maxSimulatedTime + 4*w.scenario.Retention
+	if w.scenario.Ends {
+		longest += maxEndsTime
+	}
+	return longest
 }
 
 func (w *simulation) elapsed() time.Duration { return w.Now().Sub(w.startedAt) }
@@ -278,6 +295,7 @@ func (w *simulation) next() bool {
 			sooner(w.receivable(poolQueueName, t), func() { w.deliverPack(pool, who) })
 		}
 	}
+	w.nextOfEnds(sooner)
 	if t, ok := w.nextSweep(); ok {
 		sooner(t, func() { w.sweepOnTimer(t) })
 	}

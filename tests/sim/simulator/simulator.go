@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -128,9 +129,11 @@ func (t *Simulator) publishOnce(cut Cut, names ...string) {
 			d = t.corpus.shorten(name, labels)
 		}
 		t.publishOnce(cut, d.References()...)
-		t.World = t.base
+		if t.World = t.base; name == defgen.FollowsLater { // a scenario publishes it, or does not
+			t.World = t.base.CloneRegistry(0)
+		}
 		t.Publish(name, d.YAML())
-		t.World, t.BlockCalls = t.base.CloneRegistry(0), nil
+		t.World, t.BlockCalls = t.World.CloneRegistry(0), nil
 		t.Clock, t.BeforeBlock, t.ProgramVersion, t.Script = nil, nil, nil, nil
 		t.Start(name, harness.DeviceIDs(1)...)
 		t.World = t.base
@@ -158,49 +161,60 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	if d := c.definitions[name]; d != nil {
 		return d
 	}
+	d := c.draw(name)
+	if c.definitions[name] = d; strings.HasSuffix(name, withEnds) {
+		seed := uint64(13_000)
+		for _, b := range []byte(name) {
+			seed = seed*131 + uint64(b)
+		}
+		d.Ends = defgen.DrawEnds(rand.New(rand.NewPCG(c.number, seed)).IntN)
+	}
+	return d
+}
+
+// withEnds ends the name of a definition whose ends start executions. Without it, the name is that
+// of the same definition without them.
+const withEnds = "e"
+
+// draw generates a definition by its name.
+func (c *corpus) draw(name string) *defgen.Definition {
 	var n int
 	if _, err := fmt.Sscanf(name, "f%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(2000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawFlow(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
 	}
 	if _, err := fmt.Sscanf(name, "k%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(7000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawBranches(r.IntN, n%2 == 1), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawBranches(r.IntN, n%2 == 1), Unpredictable: true}
 	}
 	if _, err := fmt.Sscanf(name, "m%d", &n); err == nil {
 		r, more := rand.New(rand.NewPCG(c.number, uint64(8000+n))), rand.New(rand.NewPCG(c.number, uint64(9000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawMore(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawMore(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
 	}
 	if _, err := fmt.Sscanf(name, "t%d", &n); err == nil {
 		r, more := rand.New(rand.NewPCG(c.number, uint64(11_000+n))), rand.New(rand.NewPCG(c.number, uint64(12_000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawExtra(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawExtra(r.IntN, more.IntN, n%2 == 1), Unpredictable: true}
 	}
 	if _, err := fmt.Sscanf(name, "r%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(3000+n)))
 		waits := n%2 == 1 && !Small // a message that holds a token must have room for it
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawRollouts(r.IntN, waits, waits && n%4 == 3), Unpredictable: true}
+	}
+	if d := defgen.Follows(name); d != nil {
+		return d
 	}
 	switch name {
 	case defgen.Escalated, defgen.Started:
-		c.definitions[name] = defgen.Page()
-		return c.definitions[name]
+		return defgen.Page()
 	case defgen.Changing:
-		c.definitions[name] = defgen.Changes()
-		return c.definitions[name]
+		return defgen.Changes()
 	}
 	if _, err := fmt.Sscanf(name, "v%d", &n); err == nil {
-		c.definitions[name] = defgen.Invalid(n)
-		return c.definitions[name]
+		return defgen.Invalid(n)
 	}
 	if _, err := fmt.Sscanf(name, "g%d", &n); err == nil {
 		r := rand.New(rand.NewPCG(c.number, uint64(6000+n)))
-		c.definitions[name] = &defgen.Definition{Flow: defgen.DrawFurther(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
-		return c.definitions[name]
+		return &defgen.Definition{Flow: defgen.DrawFurther(r.IntN, n%2 == 1, n%4 == 3), Unpredictable: true}
 	}
 	generate, draw := defgen.GenerateAny, uint64(1000)
 	if _, err := fmt.Sscanf(name, "l%d", &n); err == nil {
@@ -215,11 +229,13 @@ func (c *corpus) definition(name string) *defgen.Definition {
 	r := rand.New(rand.NewPCG(c.number, draw+uint64(n)))
 	var references []string // only lower numbers, so that there are no cycles
 	for i := range n % 6 {
-		references = append(references, definitionName(n-n%6+i))
+		reference := definitionName(n - n%6 + i)
+		if strings.HasSuffix(name, withEnds) {
+			reference += withEnds
+		}
+		references = append(references, reference)
 	}
-	d := generate(func(_ string, below int) int { return r.IntN(below) }, references)
-	c.definitions[name] = d
-	return d
+	return generate(func(_ string, below int) int { return r.IntN(below) }, references)
 }
 
 // shorten removes steps from a definition, unless none would remain.
