@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/api/gen"
@@ -136,14 +138,14 @@ func addBody(r *http.Request, params *gen.ChangeExecutionsParams, body gen.BulkR
 		params.PageToken = body.PageToken
 	}
 	if f := body.Filter; f != nil {
-		for _, name := range filterNames {
-			if q.Has(name) {
+		given, to := reflect.ValueOf(*f), reflect.ValueOf(params).Elem()
+		for _, filter := range reflect.VisibleFields(given.Type()) {
+			if name, _, _ := strings.Cut(filter.Tag.Get("json"), ","); q.Has(name) {
 				issues = append(issues, workflow.Issue{Path: "filter", Code: "conflict", Message: "say it in the body or in the query, not in both: the query has " + name})
 			}
+			to.FieldByName(filter.Name).Set(given.FieldByIndex(filter.Index)) // the query has the same filters
 		}
 		add("filter", true, f)
-		params.State, params.Status, params.Outcome, params.Waiting, params.Workflow, params.Label = f.State, f.Status, f.Outcome, f.Waiting, f.Workflow, f.Label
-		params.Parent, params.Key, params.Region, params.CreatedAfter, params.CreatedBefore = f.Parent, f.Key, f.Region, f.CreatedAfter, f.CreatedBefore
 	}
 	all := *r
 	at := *r.URL
@@ -151,9 +153,6 @@ func addBody(r *http.Request, params *gen.ChangeExecutionsParams, body gen.BulkR
 	all.URL = &at
 	return &all, workflow.Invalid("the request is not valid", issues)
 }
-
-// filterNames are the filters of bulk requests.
-var filterNames = []string{"state", "status", "outcome", "waiting", "workflow", "label", "parent", "key", "region", "createdAfter", "createdBefore"}
 
 func (a *routes) applyVerb(ctx context.Context, c workflow.Caller, id string, req views.BulkRequest) (err error) {
 	switch req.Verb {

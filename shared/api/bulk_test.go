@@ -3,11 +3,14 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-run/lockstep/shared/api/gen"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/statemachines"
@@ -85,6 +88,43 @@ func TestChangeExecutions_TakesABody(t *testing.T) {
 		p := decodeProblem(t, sendRequest(h, "POST /workflow-execution/bulk"+c.query, c.body))
 		if got := issuesOf(p.Errors); p.Status != 400 || got != c.want {
 			t.Errorf("%s %s: %d %s, want %s", c.query, c.body, p.Status, got, c.want)
+		}
+	}
+}
+
+// Each filter of a bulk request means the same in its body and in its query, and is refused in the
+// query of a request whose body has filters.
+func TestChangeExecutions_EachFilterOfABody(t *testing.T) {
+	f := newFake()
+	h := newHandler(f)
+	filters := map[string]string{
+		"state": "RUNNING", "status": "RUNNING", "outcome": "PARTIAL", "waiting": "INPUT", "workflow": "fleet/upgrade", "label": "a=b", "parent": executionID,
+		"key": "order-7", "region": "eu", "createdAfter": "2026-11-01T10:00:00Z", "createdBefore": "2026-11-02T10:00:00Z",
+	}
+	if n := reflect.TypeFor[gen.BulkFilter]().NumField(); n != len(filters) {
+		t.Fatalf("there are %d filters, %d are tested", n, len(filters))
+	}
+	for name, value := range filters {
+		inBody, _ := json.Marshal(value)
+		if name == "label" {
+			inBody, _ = json.Marshal([]string{value})
+		}
+		body := fmt.Sprintf(`{"verb":"cancel","filter":{%q:%s}}`, name, inBody)
+		query := "?" + url.Values{"verb": {"cancel"}, name: {value}}.Encode()
+		var got [2]views.ExecutionFilter
+		for i, r := range [2][2]string{{"", body}, {query, "{}"}} {
+			f.filter = views.ExecutionFilter{}
+			if w := sendRequest(h, "POST /workflow-execution/bulk"+r[0], r[1]); w.Code != 200 {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+			got[i] = f.filter
+		}
+		if diff := cmp.Diff(got[1], got[0]); diff != "" || reflect.ValueOf(got[0]).IsZero() {
+			t.Errorf("%s in the body is %+v, in the query %+v", name, got[0], got[1])
+		}
+		p := decodeProblem(t, sendRequest(h, "POST /workflow-execution/bulk?"+url.Values{name: {value}}.Encode(), body))
+		if p.Status != 400 || issuesOf(p.Errors) != "filter conflict" {
+			t.Errorf("%s in both: %d %+v", name, p.Status, p.Errors)
 		}
 	}
 }

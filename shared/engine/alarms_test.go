@@ -144,12 +144,7 @@ func waitForUnsafeHolder(wait time.Duration) func(*alarmFixture) {
 func sweepStuck(mended time.Duration) func(*alarmFixture) {
 	return func(f *alarmFixture) {
 		f.Publish("w", stepsYAML("one pure device"))
-		f.Faults = func(c faults.Call) faults.Fault {
-			if c.Name == "locks.read" {
-				return faults.Throttled
-			}
-			return faults.None
-		}
+		f.Faults = faults.Every(faults.Throttled, "locks.read")
 		id := f.start(1)[0]
 		due := f.Load(id).DueAt
 		if mended == 0 {

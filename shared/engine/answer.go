@@ -78,10 +78,10 @@ func compactInput(input json.RawMessage) (json.RawMessage, error) {
 // nestingIssue is what is wrong with a value from a request that a step may make the value of a variable: it is nested
 // deeper than that may be. Nil if nothing is.
 func nestingIssue(value json.RawMessage, path string) *workflow.Issue {
-	if workflow.JSONDepth(value) < spec.MaxPathDepth {
+	if workflow.JSONDepth(value) <= spec.MaxVariableDepth {
 		return nil
 	}
-	return &workflow.Issue{Path: path, Code: "depth", Message: fmt.Sprintf("it is nested more than %d deep", spec.MaxPathDepth-1)}
+	return &workflow.Issue{Path: path, Code: "depth", Message: fmt.Sprintf("it is nested more than %d deep", spec.MaxVariableDepth)}
 }
 
 // compactJSON checks a JSON value from a request and removes its insignificant white space. what

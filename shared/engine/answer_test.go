@@ -401,12 +401,7 @@ func TestEscalation_StartsBeforeTheDeadline(t *testing.T) {
 	id := s.Start("w", "d000")
 	s.Drain()
 	s.RunFor(59 * time.Minute)
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "store.heads" {
-			return faults.CrashBefore
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.CrashBefore, "store.heads")
 	s.RunFor(2 * time.Minute)
 	if w := s.Load(id).StepRunBySeq(1).Wait; w.Level != 1 || w.Paged != 0 {
 		t.Fatalf("%+v", w)

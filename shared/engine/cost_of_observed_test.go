@@ -3,7 +3,6 @@ package engine_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -12,22 +11,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // moreThan returns what one consumption has more than another, divided by a number.
 func moreThan(a, b workflow.Cost, by float64) (writes, reads map[string]float64, queue float64) {
-	more := func(a, b map[string]float64) map[string]float64 {
-		d := maps.Clone(a)
-		for table, n := range b {
-			d[table] -= n
-		}
-		for table := range d {
-			d[table] /= by
-		}
-		maps.DeleteFunc(d, func(_ string, n float64) bool { return n == 0 })
-		return d
-	}
-	return more(a.WriteUnits, b.WriteUnits), more(a.ReadUnits, b.ReadUnits), (a.QueueRequests - b.QueueRequests) / by
+	return testkit.Difference(a.WriteUnits, b.WriteUnits, by), testkit.Difference(a.ReadUnits, b.ReadUnits, by), (a.QueueRequests - b.QueueRequests) / by
 }
 
 // since returns what was consumed since an earlier time.

@@ -15,18 +15,6 @@ import (
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
-// faultCalls has the same fault at every call whose name has one of the prefixes.
-func faultCalls(fault faults.Fault, names ...string) faults.Plan {
-	return func(c faults.Call) faults.Fault {
-		for _, name := range names {
-			if strings.HasPrefix(c.Name, name) {
-				return fault
-			}
-		}
-		return faults.None
-	}
-}
-
 // waitingView returns what the execution waits for, as the view shows it.
 func waitingView(s *harness.Harness, id string) (w *views.Waiting) {
 	s.Helper()
@@ -58,7 +46,7 @@ func TestFailures_EndStalledExecution(t *testing.T) {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: ["+c.step+"]\n")
 		s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
-		s.Faults = faultCalls(faults.Broken, c.refuse...)
+		s.Faults = faults.Every(faults.Broken, c.refuse...)
 		id := s.Start("w", "d000")
 		s.RunFor(10 * time.Minute)
 		w := waitingView(s, id)
@@ -82,7 +70,7 @@ func TestFailures_OneHandlerEndsAnExecution(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
 	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
-	s.Faults = faultCalls(faults.Broken, "packs.")
+	s.Faults = faults.Every(faults.Broken, "packs.")
 	id := s.Start("w", "d000")
 	s.RunFor(59 * time.Minute)
 	s.ExpectState(id, sm.ExecutionRunning)
@@ -107,7 +95,7 @@ func TestFailures_OneHandlerEndsAnExecution(t *testing.T) {
 func TestFailures_ClearedByRecovery(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faultCalls(faults.Broken, "locks.")
+	s.Faults = faults.Every(faults.Broken, "locks.")
 	id := s.Start("w", "d000")
 	s.RunFor(50 * time.Minute)
 	s.Faults = nil
@@ -122,7 +110,7 @@ func TestFailures_OutageIsWaitedOut(t *testing.T) {
 	for _, calls := range []string{"packs.", "locks.", "sender."} {
 		s := newHarness(t, 1)
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-		s.Faults = faultCalls(faults.Throttled, calls)
+		s.Faults = faults.Every(faults.Throttled, calls)
 		id := s.Start("w", "d000")
 		s.RunFor(3 * time.Hour)
 		x := s.Load(id)
@@ -168,9 +156,9 @@ func TestFailures_SuccessWithoutCommitEndsStreak(t *testing.T) {
 func TestFailures_WakeupsThatDieEndTheExecution(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faultCalls(faults.Throttled, "locks.")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
 	id := s.Start("w", "d000")
-	s.Faults = faultCalls(faults.CrashBefore, "locks.")
+	s.Faults = faults.Every(faults.CrashBefore, "locks.")
 	wakeup := workflow.Wakeup{Tenant: s.Load(id).Tenant, Execution: id, Redelivered: true}
 	deaths := 0
 	for range 20 {
@@ -210,7 +198,7 @@ func (s endingStore) Commit(ctx context.Context, seen int64, next *workflow.Exec
 func TestFailures_WakeupsOutOfTimeEndTheExecution(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faultCalls(faults.Throttled, "locks.")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
 	id := s.Start("w", "d000")
 	open := s.Engine.OpenPorts
 	s.Engine.OpenPorts = func() port.Ports {
@@ -286,7 +274,7 @@ func TestFailures_StartOfTheNextChildEndsTheStreak(t *testing.T) {
 	s.Drain()
 	x, lane := s.Load(id), 1
 	next := workflow.Wakeup{Tenant: x.Tenant, Execution: id, StepRunSeq: 1, Lane: &lane}
-	s.Faults = faultCalls(faults.Broken, "store.create")
+	s.Faults = faults.Every(faults.Broken, "store.create")
 	for range 3 {
 		if err := s.Engine.Advance(s.Context(), next); err == nil {
 			t.Fatal("the wake-up has not failed")
@@ -329,12 +317,12 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 		s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
 		// No worker can claim the pack. When that ends the execution, nothing can be
 		// closed either.
-		s.Faults = faultCalls(faults.Broken, "packs.")
+		s.Faults = faults.Every(faults.Broken, "packs.")
 		id := s.Start("w", "d000")
 		s.RunFor(6 * time.Hour)
 		s.ExpectState(id, sm.ExecutionFailedUnsafe)
 
-		s.Faults = faultCalls(faults.Throttled, "packs.")
+		s.Faults = faults.Every(faults.Throttled, "packs.")
 		if err := release(s, id); workflow.CodeOf(err) != workflow.CodeUnavailable {
 			t.Errorf("%s while nothing can be closed: %v", name, err)
 		}
@@ -360,7 +348,7 @@ func TestFailures_StepRunsAreClosedBeforeLocksRelease(t *testing.T) {
 func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 	s := newHarness(t, 1)
 	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faultCalls(faults.Broken, "packs.")
+	s.Faults = faults.Every(faults.Broken, "packs.")
 	id := s.Start("w", "d000")
 	s.RunFor(60 * time.Hour)
 	s.ExpectState(id, sm.ExecutionFailedUnsafe)
@@ -379,7 +367,7 @@ func TestAcknowledge_ClosesStepRunsHoweverLate(t *testing.T) {
 // and its error says that the updates are missing.
 func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 	s := newUpdateHarness(t, 1)
-	s.Faults = faultCalls(faults.Broken, "registry.replace_entity")
+	s.Faults = faults.Every(faults.Broken, "registry.replace_entity")
 	id := s.Start("w", "d000")
 	s.RunFor(30 * time.Minute)
 	if w := waitingView(s, id); w == nil || w.Kind != workflow.WaitEngine {

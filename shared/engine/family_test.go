@@ -194,12 +194,7 @@ func TestFamily_WaitsUntilTheChildHasSettled(t *testing.T) {
 	s.Script = func(harness.BlockCall) *harness.Outcome {
 		return &harness.Outcome{SetAttributes: map[string]any{"seen": true}}
 	}
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "registry.replace_entity" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "registry.replace_entity")
 	id := s.Start("w")
 	s.RunFor(5 * time.Minute)
 	child := childOf(s, id)

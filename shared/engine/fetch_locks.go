@@ -43,7 +43,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		}
 	}
 	got, err := w.locker().Acquire(ctx, locking.Request{
-		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Age(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
+		Tenant: w.tenant, Execution: w.id, Epoch: w.execution.Epoch, Age: w.execution.Root(), IgnoreReservations: w.execution.Awaited(), Mode: w.execution.LockMode,
 		SkipLocked: w.program != nil && w.program.Config.OnLocked == spec.OnLockedSkip,
 		Conflicts:  w.execution.Conflicts, Keys: keys, Slot: slot, Ahead: ahead, Recent: (w.execution.Try > 1 || w.execution.Undoes()) && !w.execution.Forced, Beside: beside, Now: w.e.now(),
 	})

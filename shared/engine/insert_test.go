@@ -173,10 +173,10 @@ func TestInsert_ClosedAfterTheRow(t *testing.T) {
 			switch how {
 			case "too late":
 				state = sm.ExecutionFailedSafeAck
-				s.Faults = faults.Every("rows.put", faults.Throttled)
+				s.Faults = faults.Every(faults.Throttled, "rows.put")
 			case "cancelled, and the table cannot be read":
 				want = workflow.Counts{NotExecuted: 1}
-				s.Faults = faults.Every("rows.", faults.Throttled)
+				s.Faults = faults.Every(faults.Throttled, "rows.")
 				fallthrough
 			default:
 				if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {

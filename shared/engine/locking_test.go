@@ -533,8 +533,8 @@ func TestDeadlock_IgnoresChildOfAnotherEntity(t *testing.T) {
 	settle(s)
 	s.ExpectState(parent, sm.ExecutionCompletedAck)
 	for _, child := range children(s, parent) {
-		if s.ExpectState(child.ID, sm.ExecutionCompletedAck); child.Age() != parent {
-			t.Errorf("the age of the child is %s", child.Age())
+		if s.ExpectState(child.ID, sm.ExecutionCompletedAck); child.Root() != parent {
+			t.Errorf("the age of the child is %s", child.Root())
 		}
 	}
 }

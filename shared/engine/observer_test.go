@@ -564,12 +564,7 @@ func TestObserver_TellsLongHistories(t *testing.T) {
 	}
 	s := newObserved(t, 1, stepsYAML(many...))
 	subscribe(s, workflow.Subscription{Name: "all", To: webhook})
-	s.Faults = func(c faults.Call) faults.Fault { // nothing is published before the end
-		if c.Name == "store.lease_observed" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "store.lease_observed") // nothing is published before the end
 	id := s.Start("w")
 	s.RunFor(time.Hour)
 	s.Faults = nil
@@ -643,12 +638,7 @@ func TestObserver_DiscardWaits(t *testing.T) {
 	s.RegisterBlocks()
 	s.Publish("w", stepsYAML("one pure global"))
 	subscribe(s, workflow.Subscription{Name: "all", To: webhook})
-	s.Faults = func(c faults.Call) faults.Fault {
-		if strings.HasPrefix(c.Name, "sender.send_announcements") {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "sender.send_announcements")
 	id := s.Start("w")
 	s.RunFor(31 * 24 * time.Hour)
 	if x := s.Load(id); !x.DiscardedAt.IsZero() || len(s.Receipts) != 0 {

@@ -243,7 +243,7 @@ func TestOnEnd_EndsOfEarlierTries(t *testing.T) {
 		}
 		return nil
 	}
-	s.Faults = faults.Every("store.lease_observed", faults.Throttled)
+	s.Faults = faults.Every(faults.Throttled, "store.lease_observed")
 	id := s.Start("w")
 	s.RunFor(10 * time.Minute)
 	failing = false
@@ -296,7 +296,7 @@ func TestOnEnd_DeliveredAgainAfterARewind(t *testing.T) {
 		}
 		return nil
 	}
-	s.Faults = faults.Every("store.move_observed", faults.Throttled)
+	s.Faults = faults.Every(faults.Throttled, "store.move_observed")
 	id := s.Start("w")
 	s.RunFor(2 * time.Hour)
 	failing = false

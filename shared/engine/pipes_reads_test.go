@@ -116,20 +116,14 @@ func TestPipe_OfADefinitionThatCannotBeReadTouchesNobody(t *testing.T) {
 			s := newPiped(t, 1, stepsYAML("one again device", "two pure global")+chargePipe)
 			subscribe(s, workflow.Subscription{Name: "all", To: webhook})
 			s.Script = pay
-			refused := "store.lease_observed" // nothing is published before the execution has ended
-			s.Faults = func(c faults.Call) faults.Fault {
-				if c.Name == refused {
-					return faults.Throttled
-				}
-				return faults.None
-			}
+			s.Faults = faults.Every(faults.Throttled, "store.lease_observed") // nothing is published before the execution has ended
 			id := s.Start("w", harness.DeviceIDs(2)...)
 			s.RunFor(10 * time.Second)
 			if len(s.Receipts) > 0 {
 				t.Fatalf("told too early: %+v", s.Receipts)
 			}
 			s.Engine = engine.New(s.Engine.Deps, s.Engine.Options, "")
-			refused = "registry.definition"
+			s.Faults = faults.Every(faults.Throttled, "registry.definition")
 			s.RunFor(outage)
 			expectToldAll(s, webhook.URL, id)
 			told := map[int64]int{}
@@ -145,7 +139,7 @@ func TestPipe_OfADefinitionThatCannotBeReadTouchesNobody(t *testing.T) {
 				}
 			}
 			expectRows(s)
-			refused = ""
+			s.Faults = nil
 			if dead := len(s.DeadDeliveries); outage > 24*time.Hour && dead != 2 { // one of each step
 				t.Errorf("%d dead letters", dead)
 			}

@@ -213,12 +213,7 @@ func TestPipe_StorageDown(t *testing.T) {
 		s = newPiped(t, 1, stepsYAML("one again device", "two pure global")+chargePipe)
 		s.Script = pay
 		if down {
-			s.Faults = func(c faults.Call) faults.Fault {
-				if c.Name == "rows.put" {
-					return faults.Throttled
-				}
-				return faults.None
-			}
+			s.Faults = faults.Every(faults.Throttled, "rows.put")
 		}
 		id = s.Start("w", harness.DeviceIDs(3)...)
 		s.RunFor(5 * time.Minute)

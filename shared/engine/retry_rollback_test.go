@@ -291,7 +291,7 @@ func TestRetryRollback_GoesOnAfterTheEngineGaveUp(t *testing.T) {
 	s.Faults = healthy
 	s.Script = func(c harness.BlockCall) *harness.Outcome {
 		if c.Kind == workflow.JobRollback && c.Step == "two" {
-			s.Faults = faultCalls(faults.Broken, "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set")
+			s.Faults = faults.Every(faults.Broken, "packs.shard_packs", "packs.lane_packs", "packs.pack", "packs.done_set")
 		}
 		if c.Step == "check" {
 			return &harness.Outcome{FailCode: "NO"}
@@ -317,7 +317,7 @@ func TestRetryRollback_GoesOnAfterTheEngineGaveUp(t *testing.T) {
 // executes again what the first of them has undone.
 func TestRetryRollback_AndForwardForSomeThenForAll(t *testing.T) {
 	s := newHarness(t, 3)
-	healthy, unclaimed := faults.Plan(func(faults.Call) faults.Fault { return faults.None }), faultCalls(faults.Broken, "packs.claim")
+	healthy, unclaimed := faults.Plan(func(faults.Call) faults.Fault { return faults.None }), faults.Every(faults.Broken, "packs.claim")
 	s.Faults = healthy
 	fails := true
 	s.Script = func(c harness.BlockCall) *harness.Outcome {

@@ -208,12 +208,7 @@ func TestScheduleStep_ClosedAfterIt(t *testing.T) {
 // One that is closed before it has done anything counts as not executed.
 func TestScheduleStep_ClosedBeforeIt(t *testing.T) {
 	s := newScheduling(t, weekly)
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "schedules.put" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "schedules.put")
 	id := s.StartWith(views.StartRequest{Workflow: "p/w", Parameters: json.RawMessage(`{"user":"ann"}`)})
 	s.Drain()
 	if _, err := s.Engine.Cancel(context.Background(), harness.Caller, id, views.CancelRequest{}); err != nil {

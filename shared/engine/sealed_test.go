@@ -160,12 +160,7 @@ func TestSealed_DigestOfARequestThatAnotherExecutionAnswers(t *testing.T) {
 	s.Publish("w", sealedParameters+"steps:\n  - {label: go, wait: {signal: {name: go}}}\n")
 	req := startSealed("w", "first", password)
 	req.Key, req.OnKey = "order-7", views.OnKeyUse
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "store.create" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "store.create")
 	if _, _, _, err := requestStart(s, req); err == nil {
 		t.Fatal("the execution was written")
 	}

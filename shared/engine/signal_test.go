@@ -205,12 +205,7 @@ func TestSignal_SentAgainAfterAFault(t *testing.T) {
 func TestSignal_ReportsAWakeupThatWasNotSent(t *testing.T) {
 	s := newHarness(t, 1)
 	id := startWaiting(s)
-	s.Faults = func(c faults.Call) faults.Fault {
-		if strings.HasPrefix(c.Name, "sender.") {
-			return faults.Broken
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Broken, "sender.")
 	if _, err := signal(s, id, "paid", "", "key"); !workflow.Is(err, workflow.CodeUnavailable) || !strings.Contains(err.Error(), `"key"`) {
 		t.Error(err)
 	}

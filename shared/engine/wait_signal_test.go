@@ -129,12 +129,7 @@ func TestWaitSignal_MailboxBeforeDeadline(t *testing.T) {
 		if late {
 			s.Advance(time.Second)
 		}
-		s.Faults = func(c faults.Call) faults.Fault {
-			if c.Name == "sender.send_wakeups" {
-				return faults.Throttled
-			}
-			return faults.None
-		}
+		s.Faults = faults.Every(faults.Throttled, "sender.send_wakeups")
 		if _, err := s.Engine.Signal(t.Context(), harness.Caller, id, "paid", json.RawMessage(`{"amount":20}`), "k", ""); !workflow.Is(err, workflow.CodeUnavailable) {
 			t.Errorf("the wake-up is not lost: %v", err)
 		}

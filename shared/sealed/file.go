@@ -3,7 +3,6 @@ package sealed
 import (
 	"context"
 	"crypto/cipher"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -28,9 +27,8 @@ func (f File) GenerateKey(_ context.Context, tenant string) (plain, wrapped []by
 	if err != nil {
 		return nil, nil, err
 	}
-	plain, nonce := newKey(), make([]byte, nonceBytes)
-	_, _ = rand.Read(nonce) // never fails
-	return plain, c.Seal(nonce, nonce, plain, []byte(tenant)), nil
+	plain = newKey()
+	return plain, c.Seal(nil, nil, plain, []byte(tenant)), nil
 }
 
 // UnwrapKey returns a key that was made for the tenant.
@@ -39,10 +37,7 @@ func (f File) UnwrapKey(_ context.Context, tenant string, wrapped []byte) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	if len(wrapped) < nonceBytes {
-		return nil, errOtherFile
-	}
-	plain, err := c.Open(nil, wrapped[:nonceBytes], wrapped[nonceBytes:], []byte(tenant))
+	plain, err := c.Open(nil, nil, wrapped, []byte(tenant))
 	if err != nil {
 		return nil, errOtherFile
 	}
@@ -56,7 +51,7 @@ func (f File) cipher() (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGCM(key)
+	return newCipher(key)
 }
 
 func (f File) key() ([]byte, error) {

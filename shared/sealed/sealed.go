@@ -38,8 +38,7 @@ type Store interface {
 }
 
 const (
-	keyBytes   = 32
-	nonceBytes = 12
+	keyBytes = 32
 
 	// keyLife is how long a process uses a key before it unwraps it again, and so how long it takes
 	// until a right that was taken away is gone.
@@ -104,32 +103,25 @@ func (o *Opener) Open(ctx context.Context, tenant, execution string, s *workflow
 	if err != nil {
 		return "", err
 	}
-	value := s.Values[parameter]
-	if len(value) < nonceBytes {
-		return "", errChanged(parameter)
-	}
-	plain, err := c.Open(nil, value[:nonceBytes], value[nonceBytes:], workflow.SealedAt(tenant, execution, parameter))
+	plain, err := c.Open(nil, nil, s.Values[parameter], workflow.SealedAt(tenant, execution, parameter))
 	if err != nil {
-		return "", errChanged(parameter)
+		return "", workflow.Errorf(workflow.CodeNotFound, "the sealed parameter %q is not one of this execution, or has been changed", parameter)
 	}
 	return string(plain), nil
 }
 
-func errChanged(parameter string) error {
-	return workflow.Errorf(workflow.CodeNotFound, "the sealed parameter %q is not one of this execution, or has been changed", parameter)
-}
-
 // cipherFor is a cipher with a key of its own for an execution, so that random nonces are enough.
 func cipherFor(key []byte, tenant, execution string) (cipher.AEAD, error) {
-	return newGCM(mac(key, "values", tenant, execution))
+	return newCipher(mac(key, "values", tenant, execution))
 }
 
-func newGCM(key []byte) (cipher.AEAD, error) {
+// newCipher is AES-GCM with random nonces, which stand before what is sealed.
+func newCipher(key []byte) (cipher.AEAD, error) {
 	b, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err
 	}
-	return cipher.NewGCM(b)
+	return cipher.NewGCMWithRandomNonce(b)
 }
 
 func newKey() []byte {
@@ -174,9 +166,7 @@ func (s *Sealer) Seal(ctx context.Context, tenant, execution string, plain map[s
 	}
 	sealed := &workflow.Sealed{Key: wrapped, Values: map[string][]byte{}}
 	for parameter, value := range plain {
-		nonce := make([]byte, nonceBytes)
-		_, _ = rand.Read(nonce) // never fails
-		sealed.Values[parameter] = c.Seal(nonce, nonce, []byte(value), workflow.SealedAt(tenant, execution, parameter))
+		sealed.Values[parameter] = c.Seal(nil, nil, []byte(value), workflow.SealedAt(tenant, execution, parameter))
 	}
 	return sealed, nil
 }

@@ -43,12 +43,7 @@ func TestHandleBatch_ReportsOnlyFailedRecords(t *testing.T) {
 	later := r.newMessage(idempotent, 2, 9, 1)
 	later.NotBefore = r.Now().Add(20 * time.Minute)
 	later.Cost = workflow.Cost{Invocations: 0.5}
-	r.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "packs.finish_unclaimed" {
-			return faults.CrashBefore // a panic, as far as HandleBatch knows
-		}
-		return faults.None
-	}
+	r.Faults = faults.Every(faults.CrashBefore, "packs.finish_unclaimed") // a panic, as far as HandleBatch knows
 	failed := batch(
 		worker.Delivery{ID: "good", Body: body(t, r.newMessage(idempotent, 0, 9, 1))},
 		worker.Delivery{ID: "panics", Body: body(t, r.newMessage(pure, 1, 9, 1))},

@@ -1,10 +1,7 @@
 package workflow
 
-// Age returns what orders executions in lock conflicts: the smaller one is older. A child is as old
-// as its outermost ancestor.
-func (x *Execution) Age() string { return x.Root() }
-
 // Root returns the id of the outermost ancestor, which is the execution itself if it has no parent.
+// In lock conflicts it is the age of an execution: the one with the smaller root is older.
 func (x *Execution) Root() string {
 	if x.Parent != nil {
 		return x.Parent.Root

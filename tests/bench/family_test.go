@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,22 +15,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // minus returns what a usage has more than another, divided by a number.
 func (u usage) minus(o usage, by float64) usage {
-	less := func(a, b map[string]float64) map[string]float64 {
-		d := maps.Clone(a)
-		for table, n := range b {
-			d[table] -= n
-		}
-		for table := range d {
-			d[table] /= by
-		}
-		maps.DeleteFunc(d, func(_ string, n float64) bool { return n == 0 })
-		return d
-	}
-	return usage{writes: less(u.writes, o.writes), reads: less(u.reads, o.reads), queue: (u.queue - o.queue) / by}
+	return usage{writes: testkit.Difference(u.writes, o.writes, by), reads: testkit.Difference(u.reads, o.reads, by), queue: (u.queue - o.queue) / by}
 }
 
 // counted is a stack behind proxies that count.

@@ -1,6 +1,6 @@
 // Package testkit has what the tests of several packages share: polling a condition,
-// ports, a buffer that several goroutines write, the repository's built programs, and
-// starting one of them until its ready line.
+// ports, a buffer that several goroutines write, the repository's built programs,
+// starting one of them until its ready line, and differences of what was consumed.
 package testkit
 
 import (

@@ -15,7 +15,7 @@ func (f *fixture) newChild(parent *workflow.Execution) *workflow.Execution {
 	x := f.newExecution()
 	seq := parent.StepRunSeq + 1
 	f.update(x, func(x *workflow.Execution) {
-		x.Parent = &workflow.Parent{Execution: parent.ID, StepRunSeq: seq, Root: parent.Age(), Depth: 1, Waits: true}
+		x.Parent = &workflow.Parent{Execution: parent.ID, StepRunSeq: seq, Root: parent.Root(), Depth: 1, Waits: true}
 	})
 	f.update(parent, func(p *workflow.Execution) {
 		p.State, p.Wait, p.StepRunSeq = sm.ExecutionWaiting, &workflow.Wait{Kind: workflow.WaitChild, Child: x.ID}, seq
@@ -99,8 +99,8 @@ func TestDeadlocked_GrandchildWaitsForRoot(t *testing.T) {
 	child := f.newChild(root)
 	f.commitState(child, sm.ExecutionRunning)
 	grandchild := f.newChild(child)
-	if grandchild.Age() != root.ID {
-		t.Errorf("the grandchild has the age of %s, want that of the root", grandchild.Age())
+	if grandchild.Root() != root.ID {
+		t.Errorf("the grandchild has the age of %s, want that of the root", grandchild.Root())
 	}
 	f.setBlocked(grandchild, root, "a", false)
 	f.wantDeadlocked(grandchild, true)
@@ -150,13 +150,13 @@ func TestLocker_AwaitedChildIgnoresReservations(t *testing.T) {
 			f.acquire(req)
 			f.commitState(other, sm.ExecutionRunning)
 		}
-		if ok, err := f.ports.Locks.Reserve(f.ctx, "t", keys("b")[0], workflow.Reservation{Execution: older.ID, Age: older.Age()}, ""); !ok || err != nil {
+		if ok, err := f.ports.Locks.Reserve(f.ctx, "t", keys("b")[0], workflow.Reservation{Execution: older.ID, Age: older.Root()}, ""); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		child := f.newChild(parent)
 		f.update(child, func(x *workflow.Execution) { x.State, x.Epoch = sm.ExecutionLocking, x.Epoch+1 })
 		req := f.request(child, 0, "b")
-		req.Mode, req.Age = mode, child.Age()
+		req.Mode, req.Age = mode, child.Root()
 		f.wantConflict(f.acquire(req), child, older, true)
 		req.IgnoreReservations = true
 		if a := f.acquire(req); len(a.Tokens) != 1 {

@@ -112,7 +112,7 @@ func (c *workload) handle(id string) {
 			next.State, next.Epoch, next.BlockedBy = sm.ExecutionLocking, x.Epoch+1, nil
 		case sm.ExecutionLocking:
 			got, err := lockerOf(v).Acquire(c.ctx, locking.Request{
-				Tenant: "t", Execution: id, Epoch: x.Epoch, Age: x.Age(), IgnoreReservations: x.Awaited(), Mode: demand.mode,
+				Tenant: "t", Execution: id, Epoch: x.Epoch, Age: x.Root(), IgnoreReservations: x.Awaited(), Mode: demand.mode,
 				Conflicts: x.Conflicts, Keys: keys(demand.keys...), Now: c.Now(),
 			})
 			switch {

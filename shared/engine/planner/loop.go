@@ -61,7 +61,7 @@ func listValue(n *spec.Node, list any) (*workflow.Value, int, *planFailure) {
 	case len(raw) > workflow.MaxValueBytes:
 		return limit(workflow.FailureLimitValue, "the items of step %q take %d bytes, the limit is %d", n.Label, len(raw), workflow.MaxValueBytes)
 	case workflow.JSONDepth(raw) > spec.MaxPathDepth:
-		return limit(workflow.FailureLimitDepth, "the items of step %q are nested more than %d deep", n.Label, spec.MaxPathDepth-1)
+		return limit(workflow.FailureLimitDepth, "the items of step %q are nested more than %d deep", n.Label, spec.MaxVariableDepth)
 	}
 	return &workflow.Value{Inline: raw}, len(items), nil
 }

@@ -43,7 +43,7 @@ func PlanFlow(planned *lifecycle.Plan, n *spec.Node, at int, expressions *defini
 		case len(value) > workflow.MaxValueBytes:
 			fail(workflow.FailureLimitValue, workflow.CauseLimit, fmt.Sprintf("step %q sets %d bytes, the limit is %d", n.Label, len(value), workflow.MaxValueBytes))
 		case workflow.JSONDepth(value) > spec.MaxPathDepth:
-			fail(workflow.FailureLimitDepth, workflow.CauseLimit, fmt.Sprintf("step %q sets a value that is nested more than %d deep", n.Label, spec.MaxPathDepth-1))
+			fail(workflow.FailureLimitDepth, workflow.CauseLimit, fmt.Sprintf("step %q sets a value that is nested more than %d deep", n.Label, spec.MaxVariableDepth))
 		default:
 			planned.Value = &workflow.Value{Inline: value}
 		}
@@ -89,10 +89,10 @@ func valueFailure(err error) (string, workflow.Cause) {
 
 // TooDeep is why a value cannot become that of a variable, nil if it can.
 func TooDeep(label, what string, value json.RawMessage) *workflow.Failure {
-	if workflow.JSONDepth(value) < spec.MaxPathDepth {
+	if workflow.JSONDepth(value) <= spec.MaxVariableDepth {
 		return nil
 	}
-	return &workflow.Failure{Code: workflow.FailureLimitDepth, Step: label, Message: fmt.Sprintf("%s of step %q, the value of a variable, is nested more than %d deep", what, label, spec.MaxPathDepth-1)}
+	return &workflow.Failure{Code: workflow.FailureLimitDepth, Step: label, Message: fmt.Sprintf("%s of step %q, the value of a variable, is nested more than %d deep", what, label, spec.MaxVariableDepth)}
 }
 
 // TooManyVariables returns why a step cannot be entered: with those that it sets, the execution would

@@ -153,12 +153,7 @@ steps:
 `)
 	running := s.Start("w", "d000")
 	s.ExpectState(running, sm.ExecutionRunning)
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "locks.take" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "locks.take")
 	locking := s.Start("w", "d001")
 	s.Faults = nil
 	s.ExpectState(locking, sm.ExecutionLocking)

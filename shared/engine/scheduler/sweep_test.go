@@ -57,12 +57,7 @@ func TestSweep_CountsStuckExecutions(t *testing.T) {
 	s.RegisterBlocks()
 	s.ImportDevices("d000")
 	s.Publish("w", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "locks.read" {
-			return faults.Throttled
-		}
-		return faults.None
-	}
+	s.Faults = faults.Every(faults.Throttled, "locks.read")
 	id := s.Start("w", "d000")
 	timeouts := workers.LivenessTimeouts{Unreachable: time.Minute, Offline: time.Hour, Forget: time.Hour}
 	for _, want := range []int{0, 1} {

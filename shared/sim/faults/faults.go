@@ -72,11 +72,13 @@ func Next(name string, f Fault) Plan {
 	}
 }
 
-// Every plans a fault for every call whose name has the given prefix.
-func Every(name string, f Fault) Plan {
+// Every plans a fault for every call whose name has one of the given prefixes.
+func Every(f Fault, names ...string) Plan {
 	return func(c Call) Fault {
-		if strings.HasPrefix(c.Name, name) {
-			return f
+		for _, name := range names {
+			if strings.HasPrefix(c.Name, name) {
+				return f
+			}
 		}
 		return None
 	}

@@ -105,8 +105,12 @@ const (
 // NextEnd is the target of next that ends the definition that contains it.
 const NextEnd = "end"
 
-// MaxPathDepth is the most names in a path of a variable.
-const MaxPathDepth = 15
+// MaxPathDepth is the most names in a path of a variable, and MaxVariableDepth how deep the value of a
+// variable of one name may be nested.
+const (
+	MaxPathDepth     = 15
+	MaxVariableDepth = MaxPathDepth - 1
+)
 
 var variablePathRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63}){0,14}$`)
 

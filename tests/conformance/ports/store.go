@@ -478,42 +478,21 @@ func Store(t *testing.T, open Open) {
 			found := 0
 			for shard := range topology.DueShards {
 				var last time.Time
-				for page := (workflow.Page{Limit: 2}); ; {
-					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, time.Time{}, start.Add(9*time.Second), page))
-					if len(list.Items) > 2 {
-						s.Fatalf("%d items on a page of 2", len(list.Items))
+				for _, wakeup := range s.dueBetween(shard, time.Time{}, start.Add(9*time.Second), 2) {
+					at, due := want[wakeup.Execution]
+					if !due || at.Before(last) || !wakeup.DueAt.Equal(at) {
+						s.Errorf("%s is not due, or out of order (%v)", wakeup.Execution, wakeup.Execution == later.ID)
 					}
-					for _, wakeup := range list.Items {
-						if wakeup.Tenant != s.tenant {
-							continue
-						}
-						at, due := want[wakeup.Execution]
-						if !due || at.Before(last) || !wakeup.DueAt.Equal(at) {
-							s.Errorf("%s is not due, or out of order (%v)", wakeup.Execution, wakeup.Execution == later.ID)
-						}
-						last = at
-						found++
-					}
-					if page.Token = list.NextToken; page.Token == "" {
-						break
-					}
+					last = at
+					found++
 				}
 			}
 			since, until := start.Add(3*time.Second), start.Add(5*time.Second)
 			between := 0
 			for shard := range topology.DueShards {
-				for page := (workflow.Page{Limit: 1}); ; {
-					list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, since, until, page))
-					for _, wakeup := range list.Items {
-						if wakeup.Tenant != s.tenant {
-							continue
-						}
-						if between++; wakeup.DueAt.Before(since) || wakeup.DueAt.After(until) {
-							s.Errorf("%s is due at %s", wakeup.Execution, wakeup.DueAt)
-						}
-					}
-					if page.Token = list.NextToken; page.Token == "" {
-						break
+				for _, wakeup := range s.dueBetween(shard, since, until, 1) {
+					if between++; wakeup.DueAt.Before(since) || wakeup.DueAt.After(until) {
+						s.Errorf("%s is due at %s", wakeup.Execution, wakeup.DueAt)
 					}
 				}
 				if list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, until, since, workflow.Page{})); len(list.Items) > 0 {
@@ -541,6 +520,25 @@ func Store(t *testing.T, open Open) {
 			}
 		},
 	})
+}
+
+// dueBetween reads all pages of a shard, and returns the wake-ups of the fixture's tenant.
+func (s *fixture) dueBetween(shard int, since, until time.Time, limit int) (due []workflow.Wakeup) {
+	s.Helper()
+	for page := (workflow.Page{Limit: limit}); ; {
+		list := must[workflow.List[workflow.Wakeup]](s)(s.Store.DueExecutions(s.ctx, shard, since, until, page))
+		if len(list.Items) > limit {
+			s.Fatalf("%d items on a page of %d", len(list.Items), limit)
+		}
+		for _, wakeup := range list.Items {
+			if wakeup.Tenant == s.tenant {
+				due = append(due, wakeup)
+			}
+		}
+		if page.Token = list.NextToken; page.Token == "" {
+			return due
+		}
+	}
 }
 
 func (s *fixture) wantSame(want, got *workflow.Execution) {
