@@ -91,7 +91,8 @@ func (w *workspace) sendLane(ctx context.Context, l workflow.Wakeup) (decides bo
 }
 
 // lanesReadParts reports whether a wake-up of a lane reads only its own part of the scope, a chunk
-// or two, before it decides anything.
+// or two, before it decides anything. SendLane asks again: until then the execution may have been
+// loaded anew. It costs no read.
 func (w *workspace) lanesReadParts(ctx context.Context, l workflow.Wakeup) bool {
 	r := w.execution.StepRunBySeq(l.StepRunSeq)
 	if l.Lane == nil || r == nil || r.Pipeline == 0 {

@@ -88,6 +88,7 @@ var executions = []Mutation{
 `}}},
 	{Name: "each lane of a pipeline builds its scope from all entities", Test: "shared/engine/planner:TestStartPipeline_GrowsLinearly", Edits: []Edit{{exprScope, "\tif err == nil && r.Pipeline > 0 {\n", "\tif false {\n"}}},
 	{Name: "each lane of a pipeline reads the whole scope", Test: "shared/engine:TestCost_LanesThatTheEngineSendsGrowLinearly", Edits: []Edit{{pipeline, "p.inParts = p.LanesReadParts(x, r)", "p.inParts = false && p.LanesReadParts(x, r)"}}},
+	{Name: "who judges entities reads what became of steps whose jobs all ended well", Test: "shared/engine:TestCost_OfSkippedEntities", Edits: []Edit{{"shared/engine/planner/entity_outcomes.go", "\tif r.Counts.OK == r.Jobs || r.Jobs == 0 {\n", "\tif r.Jobs == 0 {\n"}}},
 	{Name: "the end of each lane of a pipeline looks at all others", Test: "shared/engine:TestCost_LanesThatTheEngineSendsGrowLinearly", Edits: []Edit{{"shared/engine/effects.go", "return decides || due ||", "return !decides || due ||"}}},
 	{Name: "a lane of a pipeline forgets what was before the pipeline", Test: "shared/engine/planner:TestSendLane_PlansFromItsEntitiesWhatThePlanOfAllHas", Edits: []Edit{{pipeline, "n.HasJobForEach() && !asExpected", "n.HasJobForEach() && !asExpected && r.Seq < 0"}}},
 	{Name: "the queries of a discovery may cost anything together", Test: "shared/engine:TestDiscovery_QueriesHaveOneBudget", Edits: []Edit{{"shared/engine/fetch_discovery.go", "s.maxCost == 0 || s.cost <= s.maxCost", "s.maxCost != 1"}}},
