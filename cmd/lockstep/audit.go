@@ -36,7 +36,7 @@ not among them; "lockstep list" and "lockstep status" say who has started one. S
 the answer, - if the service died before it could store it.`,
 		Example: "  lockstep audit --since 7d --by ann@example.com\n  lockstep audit --verb archiveDefinition",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for text, at := range map[*string]*time.Time{&since: &f.Since, &until: &f.Until} {
+			for text, at := range map[*string]*time.Time{&since: &f.After, &until: &f.Before} {
 				if *text == "" {
 					continue
 				}

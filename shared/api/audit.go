@@ -109,7 +109,7 @@ func aboutRequest(verb string, r *http.Request) (subject, reason string) {
 
 // ListAudit serves GET /audit.
 func (a *routes) ListAudit(w http.ResponseWriter, r *http.Request, params gen.ListAuditParams) {
-	f := workflow.AuditFilter{Actor: deref(params.Actor), Verb: auditVerb(deref(params.Verb)), Execution: deref(params.Execution), Since: deref(params.Since), Until: deref(params.Until)}
+	f := workflow.AuditFilter{Actor: deref(params.Actor), Verb: auditVerb(deref(params.Verb)), Execution: deref(params.Execution), After: deref(params.After), Before: deref(params.Before)}
 	servePage(a, w, r, params.Limit, params.PageToken, unchanged[workflow.AuditEntry], func(ctx context.Context, c workflow.Caller, page workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 		return a.Catalog.AuditEntries(ctx, c, f, page)
 	})

@@ -213,7 +213,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 	n, err = c.Import(ctx, strings.NewReader("{}\n"), client.ImportOptions{Replace: true})
 	check("replace", []any{n, f.replaced}, []any{1, true}, err)
 	three := int64(3)
-	filter := workflow.AuditFilter{Actor: "ann", Verb: "v", Execution: executionID, Since: at, Until: at}
+	filter := workflow.AuditFilter{Actor: "ann", Verb: "v", Execution: executionID, After: at, Before: at}
 	wantAudit, _ := f.AuditEntries(ctx, local, filter, workflow.Page{})
 	check("audit", collect(t, c.Audit(ctx, filter)), wantAudit.Items, nil)
 	check("audit filter", f.auditFilter, filter, nil)

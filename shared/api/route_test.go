@@ -201,7 +201,7 @@ var servedRoutes = []struct {
 	{"POST /workflow-execution/{id}/rewind", "/workflow-execution/" + executionID + "/rewind", `{"reason":"r","to":"outer.inner","force":true}`, 202},
 	{"POST /workflow-execution/{id}/unlock", "/workflow-execution/" + executionID + "/unlock", `{"reason":"r"}`, 202},
 	{"GET /metrics/summary", "/metrics/summary?workflow=fleet/upgrade&days=30", "", 200},
-	{"GET /audit", "/audit?actor=ann&verb=cancelExecution&execution=" + executionID + "&since=2026-11-21T05:00:00Z&until=2026-11-22T05:00:00Z&limit=5", "", 200},
+	{"GET /audit", "/audit?actor=ann&verb=cancelExecution&execution=" + executionID + "&after=2026-11-21T05:00:00Z&before=2026-11-22T05:00:00Z&limit=5", "", 200},
 	{"GET /executions/{id}/status", "/executions/" + executionID + "/status", "", 200},
 	{"GET /locks", "/locks", "", 200},
 	{"GET /locks/{type}/{id}", "/locks/device/sw-1", "", 200},

@@ -33,11 +33,11 @@ func (c *Catalog) EndAudit(ctx context.Context, caller workflow.Caller, e workfl
 func (c *Catalog) AuditEntries(ctx context.Context, caller workflow.Caller, f workflow.AuditFilter, p workflow.Page) (workflow.List[workflow.AuditEntry], error) {
 	var out workflow.List[workflow.AuditEntry]
 	p = clampPage(p)
-	until := f.Until
+	until := f.Before
 	if until.IsZero() {
 		until = c.now().Add(time.Minute) // clocks differ
 	}
-	since := f.Since
+	since := f.After
 	if since.IsZero() {
 		since = until.AddDate(0, 0, -defaultAuditDays)
 	}

@@ -50,10 +50,10 @@ func TestCatalog_AuditIsListedNewestFirst(t *testing.T) {
 	}
 	first, now := stored[0].At, w.Now()
 	for name, f := range map[string]workflow.AuditFilter{
-		"all": {Since: first}, "the last 31 days": {}, "by an actor": {Since: first, Actor: "bob"}, "a verb": {Since: first, Verb: "archiveDefinition"},
-		"an execution": {Since: first, Execution: "cancelExecution"}, "a time": {Since: stored[7].At, Until: stored[30].At}, "nothing": {Since: first, Actor: "carol"},
+		"all": {After: first}, "the last 31 days": {}, "by an actor": {After: first, Actor: "bob"}, "a verb": {After: first, Verb: "archiveDefinition"},
+		"an execution": {After: first, Execution: "cancelExecution"}, "a time": {After: stored[7].At, Before: stored[30].At}, "nothing": {After: first, Actor: "carol"},
 	} {
-		since, until := f.Since, f.Until
+		since, until := f.After, f.Before
 		if since.IsZero() {
 			since = now.Add(time.Minute).AddDate(0, 0, -31)
 		}
@@ -105,14 +105,14 @@ func TestCatalog_AuditReadsOnlyWhatIsAskedFor(t *testing.T) {
 		w.Advance(10 * time.Minute)
 	}
 	for name, f := range map[string]workflow.AuditFilter{
-		"the last hour":  {Since: w.Now().Add(-time.Hour)},
-		"the first hour": {Until: first.Add(time.Hour)},
-		"the wrong way":  {Since: first.Add(2 * time.Hour), Until: first.Add(time.Hour)},
+		"the last hour":  {After: w.Now().Add(-time.Hour)},
+		"the first hour": {Before: first.Add(time.Hour)},
+		"the wrong way":  {After: first.Add(2 * time.Hour), Before: first.Add(time.Hour)},
 	} {
 		before := reads(w)
 		list, err := c.AuditEntries(ctx, ann, f, workflow.Page{Limit: 10})
 		want := 6
-		if f.Since.Equal(first.Add(2 * time.Hour)) {
+		if f.After.Equal(first.Add(2 * time.Hour)) {
 			want = 0
 		}
 		if read := reads(w) - before; err != nil || len(list.Items) != want || read > 8 {

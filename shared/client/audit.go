@@ -15,7 +15,7 @@ func (c *Client) Audit(ctx context.Context, f workflow.AuditFilter) iter.Seq2[wo
 	set(query, "actor", f.Actor)
 	set(query, "verb", f.Verb)
 	set(query, "execution", f.Execution)
-	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until} {
+	for name, at := range map[string]time.Time{"after": f.After, "before": f.Before} {
 		if !at.IsZero() {
 			query.Set(name, at.Format(time.RFC3339Nano))
 		}

@@ -28,7 +28,7 @@ type AuditEntry struct {
 // AuditFilter selects audit entries; the zero value selects all of the last 31 days.
 type AuditFilter struct {
 	Actor, Verb, Execution string
-	Since, Until           time.Time // Until is excluded
+	After, Before          time.Time // After is included, Before is not
 }
 
 // Matches reports whether the filter selects an entry, whatever its time.

@@ -2270,11 +2270,11 @@ type ListAuditParams struct {
 	Verb      *string      `form:"verb,omitempty" json:"verb,omitempty"`
 	Execution *ExecutionId `form:"execution,omitempty" json:"execution,omitempty"`
 
-	// Since 31 days before `until` if absent
-	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+	// After Inclusive; 31 days before `before` if absent
+	After *time.Time `form:"after,omitempty" json:"after,omitempty"`
 
-	// Until Only entries before this time
-	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+	// Before Exclusive; now if absent
+	Before *time.Time `form:"before,omitempty" json:"before,omitempty"`
 
 	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3330,28 +3330,28 @@ func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "since" -------------
+	// ------------- Optional query parameter "after" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
 		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
 		}
 		return
 	}
 
-	// ------------- Optional query parameter "until" -------------
+	// ------------- Optional query parameter "before" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", r.URL.Query(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "before"})
 		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "before", Err: err})
 		}
 		return
 	}
