@@ -187,6 +187,9 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 		}
 		if d.Need != nil {
 			if err := w.fetch(ctx, *d.Need, d.Uncommitted); err != nil {
+				if errors.Is(err, errLargeSearch) {
+					return w.leaveSearch(ctx)
+				}
 				if !port.Permanent(err) || w.facts.Command != nil {
 					return err
 				}

@@ -49,6 +49,7 @@ type Options struct {
 	ReserveAfter       int           // lock conflicts after which an execution makes a reservation
 	Parallelism        int           // calls in flight at a time; 1 keeps everything in one goroutine
 	InlineMaxEntities  int           // requests advance executions with up to this many entities
+	InlineMaxBytes     int           // requests read up to this much of the inventory to select entities; 0 for no limit
 	MaxEntities        int           // per execution
 	EntitiesAtOnce     int           // bounds the entities of all large executions that one process handles at the same time; 0 for no limit
 	MaxDescendants     int           // how many executions an execution and its descendants may start

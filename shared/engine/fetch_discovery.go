@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,11 +43,27 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 	return err
 }
 
+// errLargeSearch means that a search for entities would take a request too long.
+var errLargeSearch = errors.New("the entities of the execution are selected by a wake-up")
+
+// leaveSearch leaves an execution whose entities a request does not search to the handler of a wake-up.
+func (w *workspace) leaveSearch(ctx context.Context) error {
+	if w.execution.Version == 0 {
+		if err := w.createOnly(ctx, w.execution); err != nil {
+			return err
+		}
+	}
+	return w.sendWithCost(ctx, wakeup(w.execution, "search"))
+}
+
 // discover searches the entities of an execution. acquired are the entities that blocks have
 // acquired.
 func (w *workspace) discover(ctx context.Context, program *definitions.Program, in *workflow.Input, acquired map[int][]workflow.EntityKey) (*lifecycle.Discovery, error) {
 	search := &entitySearch{
 		tenant: w.tenant, registry: w.ports.Registry, program: program, parameters: in.Parameters, maxEntities: w.e.MaxEntities, maxCost: w.e.MaxPlanCost,
+	}
+	if w.inline && w.facts.Command == nil { // a command has to be committed with what it leads to
+		search.maxBytes = w.e.InlineMaxBytes
 	}
 	found, err := search.findAll(ctx, in.Selector, acquired)
 	if err != nil {
@@ -96,9 +114,11 @@ type entitySearch struct {
 	parameters  json.RawMessage
 	maxEntities int
 	maxCost     uint64 // for all queries and expansions together; 0 for no limit
+	maxBytes    int    // of the entities that are read; 0 for no limit
 	foresee     bool   // leave out acquisitions whose block must be called first, and list them in uncalled
 
 	cost     uint64
+	bytes    int
 	uncalled []int // indexes of acquisitions in the program
 	matches  map[workflow.EntityKey]bool
 }
@@ -110,6 +130,18 @@ type searchResult struct {
 	pendingAcquisition int // index in the program; -1 for none
 	problem            *workflow.Failure
 }
+
+// tooLarge counts an entity that was read, and returns an error if the search has read more than it may.
+func (s *entitySearch) tooLarge(e workflow.Entity) error {
+	s.bytes += len(e.Attributes) + entityBytes
+	if s.maxBytes > 0 && s.bytes > s.maxBytes {
+		return errLargeSearch
+	}
+	return nil
+}
+
+// entityBytes is about what an entity takes besides its attributes.
+const entityBytes = 200
 
 // findAll collects the entities of the start selector and of every acquisition. acquired holds what
 // blocks have returned so far, by acquisition.
@@ -247,6 +279,9 @@ func (s *entitySearch) addExpanded(ctx context.Context, i int) (*workflow.Failur
 			return nil, err
 		}
 		for _, key := range some {
+			if err := s.tooLarge(entities[key]); err != nil {
+				return nil, err
+			}
 			ids, err := s.program.ExpandIDs(i, s.parameters, entities[key], &s.cost)
 			if problem := s.tooCostly(); problem != nil {
 				return problem, nil
@@ -288,8 +323,11 @@ func (s *entitySearch) addKnown(ctx context.Context, keys []workflow.EntityKey) 
 			if err != nil {
 				return nil, err
 			}
-			for key := range entities {
+			for key, e := range entities {
 				s.matches[key] = true
+				if err := s.tooLarge(e); err != nil {
+					return nil, err
+				}
 			}
 			some = slices.DeleteFunc(slices.Clone(some), func(key workflow.EntityKey) bool { return s.matches[key] })
 		}
@@ -339,7 +377,7 @@ func (s *entitySearch) addSelected(ctx context.Context, sel workflow.Selector, e
 			if problem := s.tooCostly(); problem != nil {
 				return problem, nil
 			}
-			if err := ctx.Err(); err != nil { // a costly query over many entities takes long
+			if err := cmp.Or(s.tooLarge(e), ctx.Err()); err != nil { // a costly query over many entities takes long
 				return nil, err
 			}
 		}

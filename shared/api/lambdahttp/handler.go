@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -46,7 +47,9 @@ func New(h http.Handler, opts Options) Handler {
 		log = slog.Default()
 	}
 	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
-		r, err := newRequest(ctx, &event)
+		working, cancel := reserveAnswer(ctx)
+		defer cancel()
+		r, err := newRequest(working, &event)
 		if err != nil {
 			return problem(http.StatusBadRequest, workflow.CodeInvalid, err.Error()), nil
 		}
@@ -60,6 +63,20 @@ func New(h http.Handler, opts Options) Handler {
 		}
 		return w.response(r.Method), nil
 	}
+}
+
+// answerTime is how long before the end of an invocation the work for its request ends. The request can
+// then be answered; Lambda would kill the process, and count an error of the function.
+const answerTime = time.Second
+
+// reserveAnswer returns a context that ends answerTime before the invocation or, if the invocation is that
+// short, at half of its time.
+func reserveAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(answerTime, time.Until(deadline)/2)))
 }
 
 // serve calls h. If h panics, it returns the cause and the stack.

@@ -14,6 +14,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
@@ -215,6 +217,29 @@ func TestNew_PanicBecomesProblem(t *testing.T) {
 		!strings.Contains(log.String(), "TestNew_PanicBecomesProblem") {
 		t.Errorf("body %s\nlog %s", out.Body, log.String())
 	}
+}
+
+// The work for a request ends early enough that it is answered before its invocation is over.
+func TestNew_ReservesTimeForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for invocation, want := range map[time.Duration]time.Duration{29 * time.Second: 28 * time.Second, time.Second: time.Second / 2, 0: 0} {
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if invocation > 0 {
+				ctx, cancel = context.WithTimeout(ctx, invocation)
+			}
+			begin := time.Now()
+			out, err := lambdahttp.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if invocation > 0 {
+					<-r.Context().Done()
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}), lambdahttp.Options{})(ctx, loadEvent(t, "minimal.json"))
+			if took := time.Since(begin); err != nil || out.StatusCode != http.StatusServiceUnavailable || took != want {
+				t.Errorf("of %s: answered after %s with %d, %v; want after %s", invocation, took, out.StatusCode, err, want)
+			}
+			cancel()
+		}
+	})
 }
 
 // withClaim returns an event whose caller has one more claim, and has named roles in a header.
