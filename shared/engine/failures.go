@@ -69,7 +69,29 @@ func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err err
 		streak.Count++ // failed assumes that this attempt is already counted
 	}
 	streak.Unfinished, streak.Reason = true, reasonUnfinished
+	w.beforeAttempt = countedBefore{before, w.execution.Version}
 	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
+}
+
+// countedBefore is what was counted before an attempt, and the version of the execution at that time.
+type countedBefore struct {
+	streak  *workflow.FailureStreak
+	version int64
+}
+
+// withdrawAttempt takes back what recordAttempt has counted, for a wake-up that has tried nothing, unless it has
+// committed something since. This is best effort, as clearFailureStreak is.
+func (w *workspace) withdrawAttempt(ctx context.Context) {
+	if !w.attemptRecorded || w.execution.Version != w.beforeAttempt.version {
+		return
+	}
+	streak := workflow.FailureStreak{}
+	if w.beforeAttempt.streak != nil {
+		streak = *w.beforeAttempt.streak
+	}
+	if err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak); err != nil {
+		w.recorder.Warn(ctx, "attempt not withdrawn", err)
+	}
 }
 
 // clearFailureStreak removes the streak after a wake-up that succeeded without a commit. This is

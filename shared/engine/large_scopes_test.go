@@ -61,3 +61,55 @@ func TestAdvance_BoundsTheEntitiesInMemory(t *testing.T) {
 		s.ExpectState(id, sm.ExecutionCompletedAck)
 	}
 }
+
+// A wake-up of a lane needs no memory before it decides. One that finds none then has tried nothing: what was
+// counted before it is told by whoever has it next.
+func TestAdvance_LaneWithoutMemoryIsNoAttempt(t *testing.T) {
+	for _, before := range []*workflow.FailureStreak{nil, {Count: 2, Reason: "the last one failed"}} {
+		const devices = 40
+		o := harness.Options()
+		o.InlineMaxEntities, o.EntitiesAtOnce = 1, devices
+		s := harness.New(t, 1, o)
+		s.RegisterBlocks()
+		all := fourDigitIDs(2 * devices)
+		s.ImportDevices(all...)
+		s.Publish("piped", "config: {executionStrategy: {parallel: true}}\n"+stepsYAML("one once device", "two once device"))
+		s.Publish("w", stepsYAML("one once device"))
+		first, second := s.Start("piped", all[:devices]...), s.Start("w", all[devices:]...)
+		wakeup := func(id string) workflow.Wakeup { return workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: id} }
+		for s.Load(first).State != sm.ExecutionRunning {
+			if err := s.Engine.Advance(context.Background(), wakeup(first)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := s.Load(first)
+		if before != nil {
+			before.Since = s.Now()
+			if err := s.Open().Store.RecordFailureStreak(context.Background(), x.Tenant, first, x.Version, *before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		locking := s.StartTask("second", func() { _ = s.Engine.Advance(context.Background(), wakeup(second)) })
+		if !locking.RunUntil("locks.take") {
+			t.Fatal("the second execution takes no locks")
+		}
+		s.LifecycleQueue().Purge()
+		s.Advance(s.Load(first).DueAt.Sub(s.Now()) + time.Second) // so that the lane decides
+
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		lane := wakeup(first)
+		lane.Lane, lane.StepRunSeq, lane.Redelivered = new(int), x.StepRuns[len(x.StepRuns)-1].Seq, true
+		if err := s.Engine.Advance(ctx, lane); err != nil || s.LifecycleQueue().Len() != 1 {
+			t.Errorf("the wake-up returns %v, and %d are sent again", err, s.LifecycleQueue().Len())
+		}
+		got := s.Load(first)
+		if got.Version != x.Version || (got.FailureStreak == nil) != (before == nil) || before != nil && (got.FailureStreak.Count != 2 || got.FailureStreak.Unfinished || got.FailureStreak.Reason != before.Reason) {
+			t.Errorf("version %d after %d, failures %+v, want %+v", got.Version, x.Version, got.FailureStreak, before)
+		}
+		locking.Finish()
+		s.Drain()
+		settle(s)
+		s.ExpectState(first, sm.ExecutionCompletedAck)
+	}
+}
