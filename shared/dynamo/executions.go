@@ -204,14 +204,7 @@ func (s *Store) DueExecutions(ctx context.Context, shard int, since, now time.Ti
 }
 
 // ListByState lists the ids of executions in the states that are listed as one.
-func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error) {
-	var unlisted []string
-	if state == statemachines.ExecutionRunning { // first: an execution that leaves the one enters the other
-		var err error
-		if unlisted, err = s.unlisted(ctx, tenant, from, order, now); err != nil {
-			return nil, err
-		}
-	}
+func (s *Store) ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
 	index := topology.IndexByStatus
 	shards := make([]table.Rows, topology.StatusShards)
 	for n := range shards {
@@ -239,29 +232,35 @@ func (s *Store) ListByState(ctx context.Context, tenant string, state statemachi
 		}
 		ids = append(ids, it.Text(index.Sort))
 	}
-	ids = append(ids, unlisted...)
-	slices.SortFunc(ids, order.Compare)
-	ids = slices.Compact(ids)
-	return ids[:min(limit, len(ids))], nil
+	return ids, nil
 }
 
-// unlisted returns the ids, in no order, of a tenant's executions that the index of states leaves out
-// (see [workflow.Execution.Unlisted]). Their timers are due soon.
-func (s *Store) unlisted(ctx context.Context, tenant, from string, order workflow.Order, now time.Time) ([]string, error) {
+// maxTimersRead bounds how many timers of one shard [Store.ListUnlisted] reads: about 14 read units.
+const maxTimersRead = 1000
+
+// ListUnlisted finds the executions among the timers that are due soon, of all tenants, by the mark
+// of their keys. It reads the latest first: who has just begun has a timer that is due last.
+func (s *Store) ListUnlisted(ctx context.Context, tenant string, now time.Time) ([]string, error) {
 	index := topology.IndexDue
 	shards := make([][]string, topology.DueShards)
 	err := parallel.Each(ctx, len(shards), len(shards), func(ctx context.Context, n int) error {
+		read := 0
 		for it, err := range s.t.Query(ctx, table.Query{
 			Index:        index.Name,
 			KeyCondition: "#" + index.Partition + " = :shard AND #" + index.Sort + " <= :until",
 			Values:       table.Item{"shard": table.S(strconv.Itoa(n)), "until": table.N(now.Add(workflow.UnlistedFor).UnixMilli() + 1)},
+			Descending:   true,
+			PageSize:     maxTimersRead,
 		}) {
 			if err != nil {
 				return err
 			}
 			due := it.Float(index.Sort)
-			if of, id := table.SplitTenant(it.Key().PK); due != math.Trunc(due) && of == tenant && (from == "" || order.Before(from, id)) {
+			if of, id := table.SplitTenant(it.Key().PK); due != math.Trunc(due) && of == tenant {
 				shards[n] = append(shards[n], id)
+			}
+			if read++; read == maxTimersRead {
+				return nil
 			}
 		}
 		return nil

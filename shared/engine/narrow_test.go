@@ -107,7 +107,10 @@ func TestRetry_WorksOnKeptEntitiesOnly(t *testing.T) {
 		t.Errorf("%s at epoch %d with %v, narrowed %d", x.State, x.Epoch, x.Scope.Counts, x.Narrowed)
 	}
 	settle(s)
-	s.ExpectState(id, sm.ExecutionCompletedAck)
+	x := s.ExpectState(id, sm.ExecutionCompletedAck)
+	if want := (map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 1}); x.Outcome() != workflow.OutcomePartial || cmp.Diff(want, x.Result.Count) != "" {
+		t.Errorf("%s, %+v", x.Outcome(), x.Result)
+	}
 	s.ExpectState(waiting, sm.ExecutionCompletedAck)
 	if diff := cmp.Diff([]string{"two EXECUTE d001", "two EXECUTE d002"}, s.CallsOf(id)[before:]); diff != "" {
 		t.Error(diff)

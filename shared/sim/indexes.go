@@ -71,13 +71,12 @@ func dueKey(e indexEntry) string {
 	return fmt.Sprintf("%015d %s", e.dueAt.UnixMilli(), tenantKey(e.tenant, e.id))
 }
 
-// ListByState lists ids that the index lists at a state, and those that are found by their timer.
-func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error) {
+// ListByState lists ids that the index lists at a state.
+func (s *Store) ListByState(_ context.Context, tenant string, state sm.ExecutionState, from string, order workflow.Order, limit int) ([]string, error) {
 	return call(s.conn, "store.list_by_state", func(stale bool) ([]string, error) {
 		var ids []string
 		for _, e := range s.indexEntries(stale) {
-			byTimer := state == sm.ExecutionRunning && e.listedAs == "" && !e.dueAt.IsZero() && !e.dueAt.After(now.Add(workflow.UnlistedFor))
-			if e.tenant == tenant && (e.listedAs == state || byTimer) && (from == "" || order.Before(from, e.id)) {
+			if e.tenant == tenant && e.listedAs == state && (from == "" || order.Before(from, e.id)) {
 				ids = append(ids, e.id)
 			}
 		}
@@ -86,6 +85,20 @@ func (s *Store) ListByState(_ context.Context, tenant string, state sm.Execution
 			slices.Reverse(ids)
 		}
 		ids = ids[:min(limit, len(ids))]
+		s.countReads(tableExecutions, len(ids))
+		return ids, nil
+	})
+}
+
+// ListUnlisted lists ids of executions that the index of states leaves out, by their timers.
+func (s *Store) ListUnlisted(_ context.Context, tenant string, now time.Time) ([]string, error) {
+	return call(s.conn, "store.list_unlisted", func(stale bool) (ids []string, err error) {
+		for _, e := range s.indexEntries(stale) {
+			if e.tenant == tenant && e.listedAs == "" && !e.dueAt.IsZero() && !e.dueAt.After(now.Add(workflow.UnlistedFor)) {
+				ids = append(ids, e.id)
+			}
+		}
+		slices.Sort(ids)
 		s.countReads(tableExecutions, len(ids))
 		return ids, nil
 	})

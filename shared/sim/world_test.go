@@ -76,7 +76,7 @@ func TestStore_StaleIndex(t *testing.T) {
 	for fault, want := range map[faults.Fault]int{faults.None: 0, faults.Stale: 1} {
 		w.Faults = func(faults.Call) faults.Fault { return fault }
 		due, err := s.DueExecutions(t.Context(), 0, time.Time{}, w.Now(), workflow.Page{})
-		listed, err2 := s.ListByState(t.Context(), "t", sm.ListedAs(sm.ExecutionNew), "", workflow.OrderNewest, 10, w.Now())
+		listed, err2 := s.ListByState(t.Context(), "t", sm.ListedAs(sm.ExecutionNew), "", workflow.OrderNewest, 10)
 		got, err3 := s.Load(t.Context(), "t", x.ID)
 		if err := errors.Join(err, err2, err3); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,9 @@ package protocol_test
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,8 +263,14 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 		fired[s.LastExecution] = true
 	}
 	executions := map[string]bool{}
+	lists := []func() ([]string, error){func() ([]string, error) { return v.Store.ListUnlisted(t.Context(), harness.Caller.Tenant, f.now) }}
 	for _, state := range sm.ExecutionStates() {
-		ids, err := v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", workflow.OrderNewest, 100, f.now)
+		lists = append(lists, func() ([]string, error) {
+			return v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", workflow.OrderNewest, 100)
+		})
+	}
+	for _, list := range lists {
+		ids, err := list()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,5 +283,36 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 	}
 	if len(executions) != rounds {
 		t.Errorf("%d fire times, but %d executions", rounds, len(executions))
+	}
+}
+
+// A list of what runs reads a thousand timers of a shard, the latest first, however many are due.
+func TestLists_ReadAThousandTimersOfAShard(t *testing.T) {
+	store := sharedDB.WithMeter(nil).Store
+	var ids []string // of one shard
+	for len(ids) < 1003 {
+		id := uuid.Must(uuid.NewV7()).String()
+		h := fnv.New32a()
+		h.Write([]byte(id))
+		if h.Sum32()%topology.DueShards != 0 {
+			continue
+		}
+		ids = append(ids, id)
+		x := &workflow.Execution{
+			Schema: workflow.SchemaVersion, Tenant: "bounded", ID: id, State: sm.ExecutionRunning, Version: 1, Commit: id,
+			CreatedAt: startTime, DueAt: startTime.Add(time.Duration(len(ids)) * time.Millisecond),
+		}
+		if ok, err := store.Create(t.Context(), x); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	got, err := store.ListUnlisted(t.Context(), "bounded", startTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	want := slices.Sorted(slices.Values(ids[3:]))
+	if !slices.Equal(got, want) {
+		t.Errorf("%d of %d are listed", len(got), len(ids))
 	}
 }

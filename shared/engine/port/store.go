@@ -110,11 +110,13 @@ type Store interface {
 	// DueExecutions lists executions of one shard whose timer is due between since (zero
 	// for any) and now, oldest first, from the index. ListByState lists ids of executions in
 	// the states that are listed as one ([statemachines.ListedAs]): newest first those below the
-	// id given, or oldest first those above it ("" begins with the first). Both may lag behind
-	// the state items. It finds by their timers those that the index of states leaves out
-	// ([workflow.Execution.Unlisted]).
+	// id given, or oldest first those above it ("" begins with the first). ListUnlisted lists, in
+	// no order, ids of those that the index of states leaves out ([workflow.Execution.Unlisted]):
+	// some thousands, those with the latest timers, where there are more. All may lag behind the
+	// state items, each index by itself.
 	DueExecutions(ctx context.Context, shard int, since, now time.Time, page workflow.Page) (workflow.List[workflow.Wakeup], error)
-	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int, now time.Time) ([]string, error)
+	ListByState(ctx context.Context, tenant string, state statemachines.ExecutionState, from string, order workflow.Order, limit int) ([]string, error)
+	ListUnlisted(ctx context.Context, tenant string, now time.Time) ([]string, error)
 
 	// LoadMany reads whole state items, strongly consistent, in the order of ids. It leaves out
 	// missing ones. It also leaves out those with a newer schema, and names them in newer.

@@ -37,8 +37,12 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 	}
 	parts := 0
 	filter := views.ExecutionFilter{Workflow: f.Workflow}
+	listed, err := v.listStates(ctx, c.Tenant, ended, workflow.OrderNewest)
+	if err != nil {
+		return list, err
+	}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, ended, below, workflow.OrderNewest, workflow.DefaultPageSize)
+		batch, end, err := listed.next(ctx, below, workflow.DefaultPageSize)
 		if err != nil {
 			return list, err
 		}

@@ -35,8 +35,12 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 		asks = &c
 	}
 	limit, bytes := pageLimit(p), 0
+	listed, err := v.listStates(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, workflow.OrderNewest)
+	if err != nil {
+		return list, err
+	}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, below, workflow.OrderNewest, limit)
+		batch, end, err := listed.next(ctx, below, limit)
 		if err != nil {
 			return list, err
 		}

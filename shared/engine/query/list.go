@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -29,8 +28,12 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 		}
 	}
 	limit, bytes := pageLimit(p), 0
+	listed, err := v.listStates(ctx, c.Tenant, matchingStates(f), f.Order)
+	if err != nil {
+		return list, err
+	}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, matchingStates(f), from, f.Order, limit)
+		batch, end, err := listed.next(ctx, from, limit)
 		if err != nil {
 			return list, err
 		}
@@ -113,30 +116,51 @@ type executionBatch struct {
 	last       string
 }
 
-// readExecutions reads the next executions behind an id that the index lists where it lists those
-// in any of the states: the caller leaves out what is in others. end means that there are no more.
-func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm.ExecutionState, from string, order workflow.Order, limit int) (b executionBatch, end bool, err error) {
-	ports := v.engine.OpenPorts()
-	var distinct []sm.ExecutionState
+// stateList is the list of a tenant's executions in some states.
+type stateList struct {
+	v        *Service
+	tenant   string
+	states   []sm.ExecutionState // those under which the index lists them
+	unlisted []string            // ids that the index of states leaves out, in the order of the list
+	order    workflow.Order
+}
+
+// listStates begins the list of the executions that the indexes list where they list those in any of
+// the states: the caller leaves out what is in others. What the index of states leaves out is read
+// here, once and first: an execution that leaves the one index enters the other.
+func (v *Service) listStates(ctx context.Context, tenant string, states []sm.ExecutionState, order workflow.Order) (l stateList, err error) {
+	l = stateList{v: v, tenant: tenant, order: order}
 	for _, state := range states {
-		if at := sm.ListedAs(state); !slices.Contains(distinct, at) {
-			distinct = append(distinct, at)
+		if at := sm.ListedAs(state); !slices.Contains(l.states, at) {
+			l.states = append(l.states, at)
 		}
 	}
-	states = distinct
-	listed := make([][]string, len(states))
-	err = parallel.Each(ctx, v.parallel, len(states), func(ctx context.Context, i int) (err error) {
-		listed[i], err = ports.Store.ListByState(ctx, tenant, states[i], from, order, limit, v.engine.Now())
+	if slices.Contains(l.states, sm.ExecutionRunning) {
+		l.unlisted, err = v.engine.OpenPorts().Store.ListUnlisted(ctx, tenant, v.engine.Now())
+		slices.SortFunc(l.unlisted, order.Compare)
+	}
+	return l, err
+}
+
+// next reads the next executions behind an id. end means that there are no more.
+func (l *stateList) next(ctx context.Context, from string, limit int) (b executionBatch, end bool, err error) {
+	ports := l.v.engine.OpenPorts()
+	listed := make([][]string, len(l.states))
+	err = parallel.Each(ctx, l.v.parallel, len(l.states), func(ctx context.Context, i int) (err error) {
+		listed[i], err = ports.Store.ListByState(ctx, l.tenant, l.states[i], from, l.order, limit)
 		return err
 	})
 	if err != nil {
 		return b, false, err
 	}
 	ids := slices.Concat(listed...)
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); order == workflow.OrderNewest {
-		slices.Reverse(ids)
+	for _, id := range l.unlisted {
+		if from == "" || l.order.Before(from, id) {
+			ids = append(ids, id)
+		}
 	}
+	slices.SortFunc(ids, l.order.Compare)
+	ids = slices.Compact(ids)
 	end = len(ids) < limit
 	if !end {
 		ids = ids[:limit]
@@ -145,13 +169,7 @@ func (v *Service) readExecutions(ctx context.Context, tenant string, states []sm
 		return b, true, nil
 	}
 	b.last = ids[len(ids)-1]
-	b.executions, b.skipped, err = ports.Store.LoadMany(ctx, tenant, ids)
-	slices.SortFunc(b.executions, func(x, y *workflow.Execution) int {
-		if order == workflow.OrderOldest {
-			return strings.Compare(x.ID, y.ID)
-		}
-		return strings.Compare(y.ID, x.ID)
-	})
+	b.executions, b.skipped, err = ports.Store.LoadMany(ctx, l.tenant, ids)
 	return b, end, err
 }
 

@@ -234,3 +234,24 @@ func TestService_FindsAnExecutionByItsIdempotencyKey(t *testing.T) {
 		t.Errorf("after its time the key finds %+v", late)
 	}
 }
+
+// A filtered list reads what the index of states leaves out once, however many batches it reads.
+func TestService_FilteredListReadsTimersOnce(t *testing.T) {
+	s := newHarness(t, 1, "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Start("w", "d000")
+	s.Advance(time.Minute)
+	first := s.Start("w", "d000")
+	for range 5 {
+		s.Start("w", "d000")
+	}
+	calls := map[string]int{}
+	s.Faults = func(c faults.Call) faults.Fault {
+		calls[c.Name]++
+		return faults.None
+	}
+	filter := views.ExecutionFilter{Active: true, CreatedBefore: s.Load(first).CreatedAt}
+	l := must[workflow.List[views.ExecutionView]](s)(s.Query.Executions(t.Context(), harness.Caller, filter, workflow.Page{Limit: 2}))
+	if len(l.Items) != 1 || calls["store.list_unlisted"] != 1 || calls["store.load_many"] < 2 {
+		t.Errorf("%d found by %v", len(l.Items), calls)
+	}
+}

@@ -35,8 +35,12 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 	if executionID != "" {
 		below = executionID + "~"
 	}
+	listed, err := v.listStates(ctx, c.Tenant, holding, workflow.OrderNewest)
+	if err != nil {
+		return list, err
+	}
 	for range maxListReads {
-		batch, end, err := v.readExecutions(ctx, c.Tenant, holding, below, workflow.OrderNewest, workflow.DefaultPageSize)
+		batch, end, err := listed.next(ctx, below, workflow.DefaultPageSize)
 		if err != nil {
 			return list, err
 		}

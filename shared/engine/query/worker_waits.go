@@ -28,7 +28,11 @@ var statesWithJobs = []sm.ExecutionState{sm.ExecutionResourceDiscovery, sm.Execu
 // executions of which no worker has claimed any job. It reads only the newest 200 executions that
 // may have such jobs: any number of others may wait for what one of these has locked.
 func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error) {
-	batch, _, err := v.readExecutions(ctx, c.Tenant, statesWithJobs, "", workflow.OrderNewest, maxUnclaimedRead)
+	listed, err := v.listStates(ctx, c.Tenant, statesWithJobs, workflow.OrderNewest)
+	if err != nil {
+		return nil, err
+	}
+	batch, _, err := listed.next(ctx, "", maxUnclaimedRead)
 	if err != nil {
 		return nil, err
 	}

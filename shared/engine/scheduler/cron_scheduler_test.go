@@ -47,8 +47,16 @@ func listExecutions(t *testing.T, s *harness.Harness) (all []*workflow.Execution
 	t.Helper()
 	s.WithoutFaults(func() {
 		seen := map[string]bool{}
+		lists := []func() ([]string, error){func() ([]string, error) {
+			return s.Open().Store.ListUnlisted(ctx, harness.Caller.Tenant, s.Now())
+		}}
 		for _, state := range sm.ExecutionStates() {
-			ids, err := s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000, s.Now())
+			lists = append(lists, func() ([]string, error) {
+				return s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000)
+			})
+		}
+		for _, list := range lists {
+			ids, err := list()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,7 +61,7 @@ func TestDynamo_RetriesTransientErrors(t *testing.T) {
 				t.Error(err)
 			}
 			f.failCalls(code, 2)
-			if _, err := v.Store.ListByState(ctx, x.Tenant, x.State, "", workflow.OrderNewest, 5, time.Now()); err != nil {
+			if _, err := v.Store.ListByState(ctx, x.Tenant, x.State, "", workflow.OrderNewest, 5); err != nil {
 				t.Error(err)
 			}
 		})

@@ -131,7 +131,7 @@ func (l *faultPlan) faultFor(c faults.Call) faults.Fault {
 	switch {
 	case strings.HasPrefix(c.Name, "block."):
 		f = faults.CrashBefore
-	case c.Name == "store.due_executions" || c.Name == "store.list_by_state" || strings.HasSuffix(c.Name, "_weakly"):
+	case c.Name == "store.due_executions" || c.Name == "store.list_by_state" || c.Name == "store.list_unlisted" || strings.HasSuffix(c.Name, "_weakly"):
 		if l.faultRand.IntN(2) == 0 {
 			f = faults.Stale
 		}
