@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -351,16 +349,6 @@ func askForInput(cmd *cobra.Command, api *client.Client, id string, req *views.A
 	return err
 }
 
-// form asks for values field by field. One form reads all that a command asks for.
-type form struct {
-	in  *bufio.Reader
-	out io.Writer
-}
-
-func newForm(cmd *cobra.Command) *form {
-	return &form{in: bufio.NewReader(cmd.InOrStdin()), out: cmd.ErrOrStderr()}
-}
-
 // show shows the question.
 func (f *form) show(title *string, show json.RawMessage) {
 	fmt.Fprintf(f.out, "%s\n", render.OneLine(render.OrDash(title)))
@@ -379,6 +367,7 @@ type fieldSchema struct {
 	Required    []string                   `json:"required"`
 	Properties  map[string]json.RawMessage `json:"properties"`
 	Defs        json.RawMessage            `json:"$defs"`
+	Sealed      bool                       `json:"x-sealed"` // nobody sees it, and no message quotes it
 }
 
 // fill asks for the fields of an object, or for the whole value as JSON if the schema does not list
@@ -449,15 +438,17 @@ func (f *form) ask(name string, raw json.RawMessage, required bool) (json.RawMes
 	default:
 		hint += fmt.Sprintf(" (%v)", s.Type)
 	}
+	if s.Sealed && f.terminal != nil {
+		hint += " (it is not shown)"
+	}
 	if len(s.Default) > 0 {
 		hint += fmt.Sprintf(" [%s]", s.Default)
 	}
 	for {
 		fmt.Fprintf(f.out, "%s: ", render.OneLine(name+hint))
-		line, err := f.in.ReadString('\n')
-		text := strings.TrimRight(line, "\r\n")
-		if err != nil && text == "" {
-			return nil, errors.New("the answer ends before its last field")
+		text, err := f.readLine(s.Sealed)
+		if err != nil {
+			return nil, err
 		}
 		var value json.RawMessage
 		switch {
@@ -474,7 +465,9 @@ func (f *form) ask(name string, raw json.RawMessage, required bool) (json.RawMes
 		if value != nil {
 			if problem = ""; !schema.Absent(raw) {
 				if issues := schema.Validate(raw, value, name); len(issues) > 0 {
-					problem = issues[0].Message
+					if problem = issues[0].Message; s.Sealed {
+						problem = "it does not fit the schema of the parameter: " + issues[0].Code
+					}
 				}
 			}
 		}
