@@ -329,3 +329,38 @@ func TestCost_ScheduledStartIsCountedOnce(t *testing.T) {
 		t.Errorf("%d requests are counted, %d were made", x.Cost.DynamoRequests, used.DynamoRequests-before.DynamoRequests)
 	}
 }
+
+// A deletion takes what docs/limits.md says. It makes a lock item if there is none, because an execution may have
+// read that there is none.
+func TestCost_OfADeletion(t *testing.T) {
+	for _, locked := range []bool{false, true} {
+		s := harness.New(t, 1, harness.Options())
+		s.RegisterBlocks()
+		s.ImportDevices("a")
+		s.Publish("w", stepsYAML("one once device"))
+		if locked {
+			s.Start("w", "a")
+			settle(s)
+		}
+		before := s.Consumed()
+		key := workflow.EntityKey{Type: "device", ID: "a"}
+		if _, err := s.Catalog.DeleteEntity(context.Background(), harness.Caller, key, nil); err != nil {
+			t.Fatal(err)
+		}
+		after := s.Consumed()
+		writes, reads := map[string]float64{}, map[string]float64{}
+		for table := range after.WriteUnits {
+			writes[table] = after.WriteUnits[table] - before.WriteUnits[table]
+			reads[table] = after.ReadUnits[table] - before.ReadUnits[table]
+		}
+		// Its lock is read twice, each time with the execution that it names.
+		executions := map[bool]float64{true: 2, false: 0}[locked]
+		if writes["registry"] != 2 || writes["locks"] != 1 || writes["executions"] != 0 || reads["registry"] != 1 || reads["locks"] != 2 || reads["executions"] != executions {
+			t.Errorf("locked before: %v: writes %v, reads %v", locked, writes, reads)
+		}
+		items, err := s.Open().Locks.Read(context.Background(), harness.Caller.Tenant, []workflow.EntityKey{key}, true)
+		if err != nil || len(items) != 1 || items[key].Revision == 0 {
+			t.Errorf("locked before: %v: %+v, %v", locked, items, err)
+		}
+	}
+}

@@ -99,6 +99,10 @@ func (s *stack) benchItems(ctx context.Context, out io.Writer, n int) error {
 // benchJobs executes one step with n jobs and prints the cost of a job, with the writes of its
 // lock as a figure of their own.
 func (s *stack) benchJobs(ctx context.Context, out io.Writer, name, unit string, n int, req views.StartRequest) error {
+	before, err := s.programTimes()
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	started, _, err := s.Start(ctx, req)
 	if err != nil {
@@ -134,7 +138,7 @@ func (s *stack) benchJobs(ctx context.Context, out io.Writer, name, unit string,
 	printFigure(out, name+"_queue_requests_per_job", bill.QueueRequests/jobs, "requests")
 	printFigure(out, name+"_invocations_per_job", bill.Invocations/jobs, "invocations")
 	printFigure(out, name+"_dollars_per_million_jobs", bill.Dollars/jobs*1e6, "USD")
-	return nil
+	return s.printProgramTimes(out, name, "job", before, n)
 }
 
 // runSingle executes n executions over one device each, some at a time. It returns their ids, and

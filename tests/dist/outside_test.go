@@ -40,7 +40,7 @@ var buildCommandRE = regexp.MustCompile(`go run \S+ functions --out \S+( --archi
 
 // A user has Go and Node, and gets the module from a proxy: no file of this repository is
 // in reach. The app says how the functions are built, that command builds them, and the
-// app with a worker pool of examples/cdk and that of "lockstep init --lang python" are synthesised like the smallest app.
+// app with a worker pool of examples/cdk and those of "lockstep init" are synthesised like the smallest app.
 func TestModule_IsUsableWithoutRepository(t *testing.T) {
 	u := newUser(t)
 	architecture := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH] // compiled already for other tests
@@ -80,24 +80,32 @@ func TestModule_IsUsableWithoutRepository(t *testing.T) {
 	u.module("meters", "infra", "shared/boot/workerhost", "shared/worker")
 	u.mustRun("meters", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH, "go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", "dist/bootstrap", "./worker")
 	u.mustRun("meters", "go", "build", "-o", "../synth-meters", ".")
-	if err := os.Rename(filepath.Join(u.dir, "app", "dist", "functions"), filepath.Join(u.dir, "meters", "dist", "functions")); err != nil {
-		t.Fatal(err)
-	}
+	u.move("app/dist/functions", "meters/dist/functions")
 	u.env = append(u.env, `CDK_CONTEXT_JSON={"architecture":"`+architecture+`"}`)
 	u.mustRun("meters", "../synth-meters")
 	if template := u.read("meters/out/Meters.template.json"); strings.Count(template, `"AWS::Lambda::Function"`) != len(topology.Functions)+1 || !strings.Contains(template, "LockstepMetersWorker") {
 		t.Error("the team's worker is not in the template")
 	}
 
+	// So are the worker and the app of a project in Go.
+	u.mustRun(".", "go", "run", module+"/cmd/lockstep@"+u.version, "init", "starter", "--lang", "go")
+	u.withArchitecture("starter/cdk/main.go", architecture)
+	u.module("starter", "infra", "shared/boot/workerhost", "shared/worker")
+	u.mustRun("starter", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH, "go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", "dist/worker/bootstrap", ".")
+	u.mustRun("starter", "go", "build", "-o", "../synth-starter", "./cdk")
+	functions := filepath.Join("dist", "functions")
+	u.move(filepath.Join("meters", functions), filepath.Join("starter", functions))
+	u.mustRun("starter", "../synth-starter")
+	if template := u.read("starter/out/Starter.template.json"); strings.Count(template, `"AWS::Lambda::Function"`) != len(topology.Functions)+1 || !strings.Contains(template, "-jobs-starter") {
+		t.Error("the worker of the project is not in the template")
+	}
+
 	// So is the app of a project in Python, with the host of its block and no other.
 	u.mustRun(".", "go", "run", module+"/cmd/lockstep@"+u.version, "init", "greeter", "--lang", "python")
-	u.write("greeter/infra/main.go", strings.Replace(u.read("greeter/infra/main.go"), "EngineProps{", `EngineProps{Architecture: "`+architecture+`", `, 1))
+	u.withArchitecture("greeter/infra/main.go", architecture)
 	u.module("greeter/infra", "infra")
 	u.mustRun("greeter/infra", "go", "build", "-o", "../../synth-greeter", ".")
-	functions := filepath.Join("dist", "functions")
-	if err := errors.Join(os.Mkdir(filepath.Join(u.dir, "greeter/infra/dist"), 0o755), os.Rename(filepath.Join(u.dir, "meters", functions), filepath.Join(u.dir, "greeter/infra", functions))); err != nil {
-		t.Fatal(err)
-	}
+	u.move(filepath.Join("starter", functions), filepath.Join("greeter/infra", functions))
 	u.mustRun("greeter/infra", "../../synth-greeter")
 	if template := u.read("greeter/infra/out/Greeter.template.json"); !strings.Contains(template, `"LOCKSTEP_WORKER_ALLOW_HOSTS": "127.0.0.1:8080"`) {
 		t.Error("the template does not allow the host of the block")
@@ -228,6 +236,19 @@ func (u *user) write(name, content string) {
 		u.t.Fatal(err)
 	}
 	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// withArchitecture lets an app synthesise functions of this machine's architecture, which are compiled already.
+func (u *user) withArchitecture(app, architecture string) {
+	u.t.Helper()
+	u.write(app, strings.Replace(u.read(app), "EngineProps{", `EngineProps{Architecture: "`+architecture+`", `, 1))
+}
+
+func (u *user) move(from, to string) {
+	u.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(u.dir, to)), 0o755), os.Rename(filepath.Join(u.dir, from), filepath.Join(u.dir, to))); err != nil {
 		u.t.Fatal(err)
 	}
 }

@@ -28,7 +28,8 @@ type Cache struct {
 	revisions   boundedMap[int64] // the last one read, by tenant
 }
 
-// boundedMap is a map that is emptied when it holds maxCacheEntries.
+// boundedMap is a map of at most maxCacheEntries. With more than that in use, the more the fewer are found, and
+// some always are: any one makes room for another.
 type boundedMap[T any] struct {
 	mu    sync.Mutex
 	items map[string]T
@@ -52,8 +53,14 @@ func (m *boundedMap[T]) clear() {
 func (m *boundedMap[T]) put(key string, v T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.items == nil || len(m.items) >= maxCacheEntries {
+	if m.items == nil {
 		m.items = map[string]T{}
+	}
+	if _, known := m.items[key]; !known && len(m.items) >= maxCacheEntries {
+		for other := range m.items {
+			delete(m.items, other)
+			break
+		}
 	}
 	m.items[key] = v
 }
