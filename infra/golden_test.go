@@ -79,7 +79,7 @@ func summary(t *testing.T, x *template) string {
 	b.WriteString("\nalarms\n")
 	for _, a := range x.byType(t, "AWS::CloudWatch::Alarm") {
 		if all := asList(a.property("Metrics")); all != nil {
-			fmt.Fprintf(&b, "  %s: %s, %s\n", own(a), render(propertyOf(all[len(all)-1], "Expression")), a.alarmCondition())
+			fmt.Fprintf(&b, "  %s: %s,%s, %s x %s s\n", own(a), render(propertyOf(all[len(all)-1], "Expression")), a.alarmCondition(), render(a.property("EvaluationPeriods")), render(propertyOf(all[0], "MetricStat", "Period")))
 			continue
 		}
 		fmt.Fprintf(&b, "  %s: %s %s, %s x %s s\n", own(a), render(a.property("MetricName")), a.alarmCondition(), render(a.property("EvaluationPeriods")), render(a.property("Period")))

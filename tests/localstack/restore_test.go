@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 // The procedure of docs/runbooks/restore.md on a deployed stack: stop, purge, restore under other
@@ -84,6 +86,7 @@ func TestRestore_ProcedureOnADeployedStack(t *testing.T) {
 	if _, err := h.Version(t.Context()); err == nil {
 		t.Error("a function of concurrency 0 answers")
 	}
+	checkThrottleAlarms(t, functions)
 	for _, label := range []string{"Lifecycle", "JobsDefault", "Events", "HooksOut"} {
 		q := s.queue(t, label)
 		q.purge(t)
@@ -184,15 +187,51 @@ func reserve(t *testing.T, function, method string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if status := signed(t, r); status/100 != 2 {
+		t.Fatalf("%s concurrency of %s: %d", method, function, status)
+	}
+}
+
+// checkThrottleAlarms invokes functions that may not run at all: what is refused is what Lambda counts, and it raises
+// the alarm of the function.
+func checkThrottleAlarms(t *testing.T, functions []string) {
+	t.Helper()
+	for _, role := range topology.Functions {
+		i := slices.IndexFunc(functions, func(f string) bool { return strings.Contains(strings.ToLower(f), role+"function") })
+		if i < 0 {
+			t.Fatalf("no function %s in %v", role, functions)
+		}
+		refused := 0
+		if invoke(t, functions[i]) == http.StatusTooManyRequests {
+			refused = 1
+		}
+		alarm := testkit.ReadAlarm(t, strings.ToUpper(role[:1])+role[1:]+"Throttles")
+		if !alarm.Fires([]testkit.Measured{{At: time.Now(), Value: refused}}) {
+			t.Errorf("%s is not refused, so that its alarm is not raised", role)
+		}
+	}
+}
+
+// invoke asks Lambda to run a function, and returns the status of the answer.
+func invoke(t *testing.T, function string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, localStack.URL()+"/2015-03-31/functions/"+function+"/invocations", strings.NewReader(`{"Records":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed(t, r)
+}
+
+// signed sends a request to Lambda, and returns the status of the answer.
+func signed(t *testing.T, r *http.Request) int {
+	t.Helper()
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/lambda/aws4_request, SignedHeaders=host, Signature=none")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close() // its status says all
-	if res.StatusCode/100 != 2 {
-		t.Fatalf("%s concurrency of %s: %s", method, function, res.Status)
-	}
+	return res.StatusCode
 }
 
 // copyTable makes a table with the keys, the indexes and the items of another one.

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,9 +10,9 @@ import (
 	"time"
 )
 
-// Alarm is an alarm on one metric, as the template of stage prod has it.
+// Alarm is an alarm on one metric, or on the sum of several, as the template of stage prod has it.
 type Alarm struct {
-	Metric    string
+	Metric    string // or "SUM"
 	stat      string
 	below     bool // it is raised below the threshold, and by periods without a value
 	threshold int
@@ -25,7 +26,7 @@ type Measured struct {
 	Value int
 }
 
-var alarmRE = regexp.MustCompile(`(?m)^  Alarm(\w+): (\w+) (Sum|Maximum) (?:GreaterThanOrEqualToThreshold (\d+) notBreaching|LessThanThreshold (\d+) breaching), (\d+) x (\d+) s$`)
+var alarmRE = regexp.MustCompile(`(?m)^  Alarm(\w+): (\w+)(?:\(\S+)? (Sum|Maximum)? ?(?:GreaterThanOrEqualToThreshold (\d+) notBreaching|LessThanThreshold (\d+) breaching), (\d+) x (\d+) s$`)
 
 // ReadAlarm reads an alarm from infra/testdata/prod.golden, which a test compares with the template.
 func ReadAlarm(t testing.TB, name string) Alarm {
@@ -45,9 +46,9 @@ func ReadAlarm(t testing.TB, name string) Alarm {
 			}
 			return n
 		}
-		return Alarm{Metric: m[2], stat: m[3], below: m[5] != "", threshold: number(m[4] + m[5]), periods: number(m[6]), period: time.Duration(number(m[7])) * time.Second}
+		return Alarm{Metric: m[2], stat: cmp.Or(m[3], "Sum"), below: m[5] != "", threshold: number(m[4] + m[5]), periods: number(m[6]), period: time.Duration(number(m[7])) * time.Second}
 	}
-	t.Fatalf("the template has no alarm %s on one metric", name)
+	t.Fatalf("the template has no alarm %s", name)
 	return Alarm{}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockstep-run/lockstep/localstack/embedded/gateway"
 	"github.com/lockstep-run/lockstep/shared/api/lambdahttp"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 func options(log io.Writer) gateway.Options {
@@ -215,6 +216,41 @@ func TestHandler_AnswersUnavailableIfInterrupted(t *testing.T) {
 	checkProblem(t, w, 503, "unavailable")
 	if w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "killed") {
 		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}
+
+// The alarm on errors of the HTTP interface is raised by five answers of 500 or more within five minutes: of a
+// function that fails, that has no time or that answers so itself. What callers do wrong does not raise it.
+func TestAlarm_HTTPErrors(t *testing.T) {
+	type invoke = func(context.Context, []byte) ([]byte, error)
+	reply := func(status int) invoke {
+		return func(context.Context, []byte) ([]byte, error) {
+			return fmt.Appendf(nil, `{"statusCode":%d}`, status), nil
+		}
+	}
+	failing := func(context.Context, []byte) ([]byte, error) { return nil, errors.New("it fails") }
+	slow := func(ctx context.Context, _ []byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
+	for name, c := range map[string]struct {
+		functions []invoke // of the requests, one a minute
+		fires     bool
+	}{
+		"five":                {[]invoke{failing, slow, reply(500), reply(503), failing}, true},
+		"four":                {[]invoke{failing, slow, reply(500), reply(503), reply(200)}, false},
+		"mistakes of callers": {[]invoke{reply(400), reply(403), reply(404), reply(409), reply(429)}, false},
+		"five in ten minutes": {[]invoke{failing, reply(200), failing, reply(200), failing, reply(200), failing, reply(200), failing, reply(200)}, false},
+	} {
+		begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		var answers []testkit.Measured
+		for i, f := range c.functions {
+			o := options(t.Output())
+			o.Timeout = 10 * time.Millisecond
+			w := httptest.NewRecorder()
+			gateway.New(f, o).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			answers = append(answers, testkit.Measured{At: begin.Add(time.Duration(i) * time.Minute), Value: w.Code / 500})
+		}
+		if got := testkit.ReadAlarm(t, "HttpErrors").Fires(answers); got != c.fires {
+			t.Errorf("%s: raised %v, want %v, by %v", name, got, c.fires, answers)
+		}
 	}
 }
 

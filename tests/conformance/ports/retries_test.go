@@ -12,8 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockstep-run/lockstep/shared/cost"
+	"github.com/lockstep-run/lockstep/shared/dynamo"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 func newExecution(tenant string, state sm.ExecutionState) *workflow.Execution {
@@ -63,6 +65,53 @@ func TestDynamo_RetriesTransientErrors(t *testing.T) {
 			f.failCalls(code, 2)
 			if _, err := v.Store.ListByState(ctx, x.Tenant, x.State, "", workflow.OrderNewest, 5); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// The alarm on throttles of a table is raised by ten refused requests within five minutes, by those too that
+// succeed when they are repeated. What DynamoDB counts as a throttle is what it refuses.
+func TestAlarm_TableThrottles(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, read := range map[string]func(context.Context, dynamo.View) error{
+		"Executions": func(ctx context.Context, v dynamo.View) error {
+			_, _, err := v.Store.LoadMany(ctx, "t", []string{"x"})
+			return err
+		},
+		"Jobs": func(ctx context.Context, v dynamo.View) error {
+			_, err := v.Packs.DoneSet(ctx, workflow.StepRunKey{Tenant: "t", Execution: "x"}, 0)
+			return err
+		},
+		"Locks": func(ctx context.Context, v dynamo.View) error {
+			_, err := v.Locks.Read(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "x"}}, true)
+			return err
+		},
+		"Registry": func(ctx context.Context, v dynamo.View) error {
+			_, err := v.Registry.Entities(ctx, "t", []workflow.EntityKey{{Type: "device", ID: "x"}}, true)
+			return err
+		},
+		"Data": func(ctx context.Context, v dynamo.View) error {
+			_, err := v.Rows.HasRow(ctx, "t", "table", "x")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for refused, fires := range map[int]bool{3: false, 4: true} {
+				f := &faultInjector{}
+				v := openView(f, nil)
+				var throttles []testkit.Measured
+				for i := range 3 { // 9 or 12 in all
+					f.failCalls("ProvisionedThroughputExceededException", refused)
+					if err := read(contextWithTimeout(t, time.Minute), v); err != nil {
+						t.Fatal(err)
+					}
+					throttles = append(throttles, testkit.Measured{At: begin.Add(time.Duration(i) * time.Minute), Value: f.attempts() - 1})
+				}
+				if got := testkit.ReadAlarm(t, "Table"+name+"Throttles").Fires(throttles); got != fires {
+					t.Errorf("raised %v, want %v, by %v", got, fires, throttles)
+				}
 			}
 		})
 	}
