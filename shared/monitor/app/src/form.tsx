@@ -83,8 +83,11 @@ function One({ name, schema: s, required, value, onChange }: { name: string; sch
   } else if (type === "integer" || type === "number") {
     field = <input id={id} name={name} type="number" aria-describedby={about} step={type === "integer" ? "1" : "any"} min={s.minimum} max={s.maximum} required={required} value={value === undefined ? "" : String(value)}
       onInput={(e) => onChange(e.currentTarget.value === "" ? undefined : e.currentTarget.valueAsNumber, true)} />;
+  } else if (type === "string" && s["x-sealed"]) {
+    field = <input id={id} name={name} type="password" aria-describedby={about} required={required} minLength={s.minLength} maxLength={s.maxLength} value={value === undefined ? "" : String(value)} autocomplete="new-password"
+      onInput={(e) => onChange(e.currentTarget.value === "" ? undefined : e.currentTarget.value, true)} />;
   } else if (type === "string") {
-    field = <input id={id} name={name} type={s["x-sealed"] ? "password" : "text"} aria-describedby={about} required={required} minLength={s.minLength} maxLength={s.maxLength} value={value === undefined ? "" : String(value)} autocomplete={s["x-sealed"] ? "new-password" : "off"}
+    field = <input id={id} name={name} aria-describedby={about} required={required} minLength={s.minLength} maxLength={s.maxLength} value={value === undefined ? "" : String(value)} autocomplete="off"
       onInput={(e) => onChange(e.currentTarget.value === "" ? undefined : e.currentTarget.value, true)} />;
   } else if (type === "array" && items === "string") {
     const list = Array.isArray(value) ? (value as string[]) : [];
