@@ -18,14 +18,14 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// isAudited reports whether the requests of a route are audited. These are all routes that need
+// isAudited reports whether the requests of a route are audited. These are all routes but GET that need
 // more than a viewer or a worker, except starts of executions and signals to them. Programs send
 // any number of those, and executions record themselves who started them and who sent their
 // signals.
 func isAudited(pattern string, public bool, roles []Role) bool {
 	starts := pattern == "POST /workflow-execution" || pattern == "POST /workflow-execution/batch"
 	signals := pattern == "POST /workflow-execution/{id}/signal/{name}" || pattern == "POST /signals/{package}/{name}/{key}/{signal}"
-	return !public && !starts && !signals && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
+	return !public && !strings.HasPrefix(pattern, http.MethodGet+" ") && !starts && !signals && !slices.Equal(roles, []Role{RoleViewer}) && !slices.Contains(roles, RoleWorker)
 }
 
 // sameVerbs are operations that do what another one does. The audit has one verb for both.

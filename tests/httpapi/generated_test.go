@@ -3,6 +3,7 @@ package httpapi
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,10 +64,14 @@ func TestAPI_AnswersGeneratedRequestsAsDocumented(t *testing.T) {
 			}
 			q := g.generate(r)
 			f.Errors.Reset()
+			before := f.Consumed()
 			rec := f.send(q.Request)
 			sent++
 			wrong := ""
+			after := f.Consumed()
 			switch {
+			case q.Method == http.MethodGet && (!maps.Equal(after.WriteUnits, before.WriteUnits) || after.QueueRequests != before.QueueRequests):
+				wrong = fmt.Sprintf("a GET writes or sends something, which whoever may only read may call: before %+v, after %+v", before, after)
 			case rec.status >= 500 && rec.status != 501 && rec.status != 503, rec.status == 501 && !r.planned:
 				wrong = "an internal error"
 			case q.ambiguousPath && rec.status >= 400 && rec.header.Get("Content-Type") == "application/problem+json":
