@@ -158,7 +158,7 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "started at its end: %s\n", *x.FollowUp)
 			}
 			if f := x.FollowUpFailure; f != nil {
-				fmt.Fprintf(out, "not started at its end, after %d attempts, the last %s: %s\n", f.Attempts, render.Ago(f.At), render.OneLine(f.Error))
+				fmt.Fprintf(out, "not started at its end, after %d attempts, the last %s: %s%s\n", f.Attempts, render.Ago(f.At), render.OneLine(f.Error), followUpNext(f))
 			}
 			for _, s := range x.ChildSets {
 				fmt.Fprintf(out, "started: %s\n", describeChildSet(s, x.EndedAt != nil))
@@ -429,4 +429,15 @@ func newCost(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// followUpNext says when what an end could not start is tried again, or how.
+func followUpNext(f *views.FollowUpFailure) string {
+	switch {
+	case f.DeadLetter:
+		return "; it is a dead letter now: \"lockstep redrive --queue hooks-out\" tries it again"
+	case f.RetryAt != nil:
+		return "; it is tried again about " + f.RetryAt.Local().Format(time.DateTime)
+	}
+	return ""
 }

@@ -173,11 +173,18 @@ func TestStatus_TellsOfCancelLimitsAndWhatItsEndCouldNotStart(t *testing.T) {
 			"id": "x-1", "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "state": "CANCELLED_ACK", "status": "CANCELLED", "outcome": "CANCELLED", "createdAt": time.Now(),
 			"cancellation":    map[string]any{"source": "timeout", "reason": "it took\ntoo long", "at": time.Now()},
 			"limits":          map[string]any{"steps": 50, "stepRuns": 7, "wall": "1h30m0s"},
-			"followUpFailure": map[string]any{"at": time.Now(), "attempts": 3, "error": "there is no p/clean"},
+			"followUpFailure": map[string]any{"at": time.Now(), "attempts": 3, "error": "there is no p/clean", "retryAt": time.Now().Add(3 * time.Minute), "deadLetter": false},
 		},
 	})
+	for f, want := range map[*views.FollowUpFailure]string{
+		{DeadLetter: true}: "it is a dead letter now: \"lockstep redrive --queue hooks-out\" tries it again", {}: "",
+	} {
+		if got := followUpNext(f); got != "" && want == "" || !strings.Contains(got, want) {
+			t.Errorf("%+v: %q", f, got)
+		}
+	}
 	got := runCommand(t, "status", "x-1", url)
-	for _, want := range []string{"\ncancellation: source timeout, ", `: it took\ntoo long`, "\nlimits: 50 step runs, of which it has had 7; 1h30m0s since it was created, until ", "\nnot started at its end, after 3 attempts, the last ", ": there is no p/clean\n"} {
+	for _, want := range []string{"\ncancellation: source timeout, ", `: it took\ntoo long`, "\nlimits: 50 step runs, of which it has had 7; 1h30m0s since it was created, until ", "\nnot started at its end, after 3 attempts, the last ", ": there is no p/clean; it is tried again about 20"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q: exit %d\n%s%s", want, got.code, got.stdout, got.stderr)
 		}

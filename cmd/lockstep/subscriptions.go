@@ -196,6 +196,9 @@ func deliveryCells(a workflow.DeliveryAttempt) []string {
 	if !a.Delivered {
 		result = "not received: " + a.Error
 	}
+	if a.DeadLetter {
+		result += " (a dead letter)"
+	}
 	if a.Test {
 		result += " (a test)"
 	}

@@ -103,7 +103,12 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 			return true
 		})
 	}
-	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
+	return retryDelay(receives), err
+}
+
+// retryDelay returns the delay after so many attempts.
+func retryDelay(receives int) time.Duration {
+	return retryDelays[min(max(receives, 1), len(retryDelays))-1]
 }
 
 // noteDelivery updates the counters of a subscription after a delivery. They are only for people,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockstep-run/lockstep/shared/observe"
+	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -13,6 +14,7 @@ import (
 func (e *Engine) rememberDelivery(ctx context.Context, tenant, subscription string, a workflow.DeliveryAttempt, failed error) workflow.DeliveryAttempt {
 	a.At, a.Delivered = e.now(), failed == nil
 	if failed != nil {
+		a.DeadLetter = a.Attempts >= topology.MaxReceiveHooksOut
 		a.Error = workflow.Truncate(failed.Error(), workflow.MaxReasonBytes)
 	}
 	if err := e.OpenPorts().Registry.PutDeliveryAttempt(context.WithoutCancel(ctx), tenant, subscription, a); err != nil {

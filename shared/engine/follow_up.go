@@ -121,15 +121,14 @@ func (e *Engine) deliverEnd(ctx context.Context, d *workflow.Delivery, receives 
 	}
 	e.rememberUnstarted(ctx, d, receives, err)
 	e.Log.LogAttrs(ctx, slog.LevelWarn, "follow-up not started", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.Int(observe.Receives, receives), observe.Err(err))...)
-	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
+	return retryDelay(receives), err
 }
 
 // rememberUnstarted stores why an end did not start what it should, for whoever looks at the
 // execution.
 func (e *Engine) rememberUnstarted(ctx context.Context, d *workflow.Delivery, receives int, err error) {
-	e.rememberDelivery(ctx, d.Tenant, workflow.EndSubscriber(d.Execution), workflow.DeliveryAttempt{
-		Delivery: workflow.FollowUpID(d.Execution, d.Events[0].At, d.Try), Execution: d.Execution, Attempts: receives,
-	}, err)
+	id := workflow.FollowUpID(d.Execution, d.Events[0].At, d.Try)
+	e.rememberDelivery(ctx, d.Tenant, workflow.EndSubscriber(id), workflow.DeliveryAttempt{Delivery: id, Execution: d.Execution, Attempts: receives}, err)
 }
 
 func (e *Engine) startAtEnd(ctx context.Context, d *workflow.Delivery, receives int) error {
@@ -170,16 +169,24 @@ func (i *Inspection) FollowUp(ctx context.Context) (started *string, failed *vie
 	if heads[id].State != "" {
 		return &id, nil, nil
 	}
-	tried, err := i.w.ports.Registry.DeliveryAttempts(ctx, x.Tenant, workflow.EndSubscriber(x.ID))
+	tried, err := i.w.ports.Registry.DeliveryAttempts(ctx, x.Tenant, workflow.EndSubscriber(id))
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, a := range tried {
-		if a.Delivery == id {
-			return nil, &views.FollowUpFailure{At: a.At, Attempts: a.Attempts, Error: a.Error}, nil
-		}
+	last := slices.IndexFunc(tried, func(a workflow.DeliveryAttempt) bool { return a.Delivery == id && !a.Delivered })
+	if last < 0 {
+		return nil, nil, nil
 	}
-	return nil, nil, nil
+	a := tried[last]
+	failed = &views.FollowUpFailure{At: a.At, Attempts: a.Attempts, Error: a.Error}
+	switch {
+	case x.Depth() >= workflow.MaxDepth: // it is never tried again
+	case a.DeadLetter:
+		failed.DeadLetter = true
+	default:
+		failed.RetryAt = new(a.At.Add(retryDelay(a.Attempts)))
+	}
+	return nil, failed, nil
 }
 
 // followUp returns the request that starts what the definition of an execution starts at an end.

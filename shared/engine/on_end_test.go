@@ -325,3 +325,64 @@ func TestOnEnd_DeliveredAgainAfterARewind(t *testing.T) {
 		t.Errorf("in try %d: started %v, want %v", x.Try, got, want)
 	}
 }
+
+// What was tried for a day is shown as a dead letter, and no longer once it is redriven. Until then it is shown when
+// it is tried again.
+func TestOnEnd_ShowsWhatIsTriedAgain(t *testing.T) {
+	s := newObserved(t, 1, stepsYAML("one pure global")+"onEnd: {completed: {workflow: 'p/later:1', parameters: {told: '${execution.id} ${execution.state} 1 '}}}\n")
+	id := s.Start("w")
+	s.RunFor(5 * time.Minute)
+	if f := followUpFailure(s, id); f == nil || f.DeadLetter || f.RetryAt == nil || !f.RetryAt.After(s.Now()) {
+		t.Fatalf("it shows %+v", f)
+	}
+	s.RunFor(48 * time.Hour)
+	if f := followUpFailure(s, id); f == nil || !f.DeadLetter || f.RetryAt != nil {
+		t.Errorf("the dead letter is shown as %+v", f)
+	}
+	s.RedriveDeliveries()
+	s.RunFor(time.Minute)
+	if f := followUpFailure(s, id); f == nil || f.DeadLetter || f.RetryAt == nil {
+		t.Errorf("what was redriven is shown as %+v", f)
+	}
+	s.Publish("later", cleanDefinition)
+	s.RunFor(48 * time.Hour)
+	expectOneFollowUpAnEnd(s, id)
+	if f := followUpFailure(s, id); f != nil {
+		t.Errorf("what was started is shown as %+v", f)
+	}
+}
+
+// What an earlier end cannot start does not hide what the last one cannot.
+func TestOnEnd_ShowsTheLastEndBesideEarlierOnes(t *testing.T) {
+	s := newObserved(t, 1, stepsYAML("one again global")+"onEnd: {failed: {workflow: 'p/later:1'}}\n")
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "BAD"} }
+	id := s.Start("w")
+	keys := map[string]bool{}
+	for {
+		s.RunFor(time.Minute)
+		x := s.Load(id)
+		key := workflow.DeliveryKey(workflow.FollowUpID(id, x.EndedAt, x.Try))
+		if keys[key] { // one of few keys, in which two ends would have the same place
+			break
+		}
+		keys[key] = true
+		if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 300 {
+		s.RunFor(time.Minute)
+		if f := followUpFailure(s, id); f == nil {
+			t.Fatalf("%d ends: the last one shows nothing", len(keys)+1)
+		}
+	}
+}
+
+func followUpFailure(s *harness.Harness, id string) *views.FollowUpFailure {
+	s.Helper()
+	v, err := query.New(s.Engine, 1).Execution(context.Background(), harness.Caller, id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return v.FollowUpFailure
+}

@@ -93,11 +93,14 @@ type ExecutionLimits struct {
 	Wall     *workflow.Duration `json:"wall"` // time since it was created
 }
 
-// FollowUpFailure is the last attempt to start what the end of an execution starts.
+// FollowUpFailure is the last attempt to start what the end of an execution starts. RetryAt is when it is tried
+// again, nil if it is not: if DeadLetter, once an operator redrives the dead letters.
 type FollowUpFailure struct {
-	At       time.Time `json:"at"`
-	Attempts int       `json:"attempts"`
-	Error    string    `json:"error"`
+	At         time.Time  `json:"at"`
+	Attempts   int        `json:"attempts"`
+	Error      string     `json:"error"`
+	RetryAt    *time.Time `json:"retryAt"`
+	DeadLetter bool       `json:"deadLetter"`
 }
 
 // FailedRollback is a rollback that has failed. If a compensating execution failed, Execution is

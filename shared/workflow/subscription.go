@@ -94,9 +94,10 @@ const OnEndActor = "~onEnd"
 // OnEndSubscriber is the name under which what a definition starts at its end receives that event.
 const OnEndSubscriber = "~onEnd"
 
-// EndSubscriber returns the name under which it is recorded that the ends of an execution could not
-// start what its definition says.
-func EndSubscriber(execution string) string { return OnEndSubscriber + "/" + execution }
+// EndSubscriber returns the name under which it is recorded that an end could not start an execution
+// with an id, see [FollowUpID]. Each end has its own: of the deliveries under one name, a newer one may take the
+// place of an older one.
+func EndSubscriber(followUp string) string { return OnEndSubscriber + "/" + followUp }
 
 // On reports whether the subscription exists and receives events.
 func (s *Subscription) On() bool { return s.RemovedAt.IsZero() && s.Suspended == nil }
@@ -222,7 +223,10 @@ type DeliveryAttempt struct {
 	Delivered bool      `json:"delivered"`
 	Status    int       `json:"status,omitempty"` // status of a webhook's response
 	Error     string    `json:"error,omitempty"`
-	Test      bool      `json:"test,omitempty"` // a requested test, which belongs to no execution
+	// DeadLetter: it was tried as often as it is, and is not tried again unless an operator redrives it.
+	DeadLetter bool `json:"deadLetter,omitempty"`
+
+	Test bool `json:"test,omitempty"` // a requested test, which belongs to no execution
 }
 
 // MaxDeliveryAttempts bounds the deliveries that are recorded for a subscription. There are only so

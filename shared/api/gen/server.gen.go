@@ -867,8 +867,11 @@ type DeliveryAttempt struct {
 	At Time `json:"at"`
 
 	// Attempts How often it was tried
-	Attempts  int  `json:"attempts"`
-	Delivered bool `json:"delivered"`
+	Attempts int `json:"attempts"`
+
+	// DeadLetter It was tried as often as it is, and is tried again once the dead letters of `hooks-out` are redriven; absent if not
+	DeadLetter *bool `json:"deadLetter,omitempty"`
+	Delivered  bool  `json:"delivered"`
 
 	// Delivery Its id, as the receiver has it in `Lockstep-Delivery`
 	Delivery string `json:"delivery"`
