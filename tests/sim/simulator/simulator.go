@@ -57,15 +57,15 @@ func (panickingTB) Error(args ...any)         { panic(fmt.Sprint(args...)) }
 func (panickingTB) Errorf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
 // Small shrinks bounds of engine and world, so that few entities reach them: waiters, entities in a
-// chunk of a scope, items in a page, bytes in a chain of lanes, inline entities and reloads after
-// lost races. Set it before making the first simulator.
+// chunk of a scope, items in a page, bytes in a chain of lanes, inline entities, bytes of the inventory
+// that a request reads, and reloads after lost races. Set it before making the first simulator.
 var Small bool
 
 // New makes a simulator.
 func New(c *corpus) *Simulator {
 	o := harness.Options()
 	if Small {
-		o.InlineMaxEntities, o.Dispatch.ChainBytes, o.MaxConflictRetries = 1, 400, 2
+		o.InlineMaxEntities, o.InlineMaxBytes, o.Dispatch.ChainBytes, o.MaxConflictRetries = 1, 600, 400, 2
 	}
 	o.Policy.MinPackedJobs = 2 // so that few devices suffice for packs of several jobs
 	t := &Simulator{Harness: harness.New(panickingTB{}, 0, o), corpus: c, published: map[string]bool{}}
