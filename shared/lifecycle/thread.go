@@ -337,16 +337,25 @@ func (d *decider) isIn(r, f *workflow.StepRun) bool {
 // nil if there is none.
 func (d *decider) lateBranches() *workflow.StepRun {
 	for i := range d.execution.StepRuns {
-		if f := &d.execution.StepRuns[i]; f.Open() && d.node(f).Parallel != nil && d.stepTimedOut(f) {
+		if f := &d.execution.StepRuns[i]; f.Open() && d.node(f).Parallel != nil && d.stepTimedOut(f) && !d.isOver(f) {
 			return f
 		}
 	}
 	return nil
 }
 
-// closeLateBranches closes branches that have not ended within the timeout of their step.
+// closeLateBranches closes branches that have not ended within the timeout of their step. One whose
+// last step has ended, which nothing does after that time, ends well.
 func (d *decider) closeLateBranches() {
 	for f := d.lateBranches(); f != nil; f = d.lateBranches() {
+		for k := range d.execution.Threads {
+			if d.thread = &d.execution.Threads[k]; d.thread.In == f.Seq && d.isAtEnd(f) {
+				d.endBranch(nil, "")
+			}
+		}
+		if d.thread = nil; d.isOver(f) {
+			continue
+		}
 		f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
 		for k := range d.execution.Threads {
 			if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {
@@ -355,6 +364,12 @@ func (d *decider) closeLateBranches() {
 		}
 		d.closeBranches(f)
 	}
+}
+
+// isAtEnd reports whether all that the thread that makes a transition still has to do is to end its
+// branch of f.
+func (d *decider) isAtEnd(f *workflow.StepRun) bool {
+	return !d.thread.Done && d.thread.PC >= d.node(f).End && d.openContainer() == nil
 }
 
 // join ends a step run whose branches are all over: with their merged results, or because too many
