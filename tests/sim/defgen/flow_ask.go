@@ -173,6 +173,12 @@ func (f *Flow) Find(label string) (found *FlowStep) {
 	return found
 }
 
+// GoesOn reports whether a failure of the step with the label is passed over: by the step itself, or by one around it.
+func (f *Flow) GoesOn(label string) (on bool) {
+	f.each(func(s *FlowStep) { on = on || s.ContinueOnError && s.Contains(label) })
+	return on
+}
+
 // OnDevices reports whether a step is executed on devices, other than a step that handles a failure.
 func (f *Flow) OnDevices() (on bool) {
 	handles := map[*FlowStep]bool{}

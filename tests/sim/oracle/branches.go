@@ -102,16 +102,22 @@ func (r *FlowRun) forgive(s *defgen.FlowStep) {
 	if s.Parallel == nil {
 		return
 	}
-	begun := len(r.Entered) - 1
-	for begun > 0 && r.Entered[begun].Label != s.Label {
-		begun--
-	}
+	begun := r.lastOf(s.Label)
 	for id, at := range r.LostAt {
 		if at > begun {
 			delete(r.Lost, id)
 			delete(r.LostAt, id)
 		}
 	}
+}
+
+// lastOf returns the number of the last entry of a step.
+func (r *FlowRun) lastOf(label string) int {
+	at := len(r.Entered) - 1
+	for at > 0 && r.Entered[at].Label != label {
+		at--
+	}
+	return at
 }
 
 // branchResult is the output of a branch.

@@ -128,6 +128,8 @@ type FlowRun struct {
 
 	spans map[int][]flowSpan // of each step with branches, by its number: its branches
 
+	handled []flowSpan // what was entered in a step whose failure was handled
+
 	writes []flowWrite // what was set in the current branch
 	closed *FlowEntry  // the step around the current branch, if that is closed
 }
@@ -168,6 +170,7 @@ const maxFlowRuns = 90
 // Follow executes a definition from its beginning to its end.
 func (r *FlowRun) Follow(f *defgen.Flow) {
 	r.Vars, r.counts, r.completed, r.spans = map[string]any{}, map[string]int{}, map[string]bool{}, map[int][]flowSpan{}
+	r.handled = nil
 	r.Lost, r.LostAt, r.failedIn, r.tolerated = map[string]bool{}, map[string]int{}, map[*flowWave]int{}, f.Tolerated
 	r.finish(r.list(f.Steps))
 }
@@ -404,6 +407,7 @@ func (r *FlowRun) handle(s *defgen.FlowStep, why *FlowFailure) flowEnd {
 		}
 		r.error = why
 		r.forgive(s)
+		r.handled = append(r.handled, flowSpan{from: r.lastOf(why.Seen), to: len(r.Entered)})
 		if len(c.Steps) == 0 && c.Next != "" {
 			return flowEnd{next: c.Next}
 		}

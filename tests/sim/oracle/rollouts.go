@@ -485,7 +485,8 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 	return unsafe
 }
 
-// failedInClosed reports whether a job of an entity had failed when its branch was closed.
+// failedInClosed reports whether a job of an entity had failed when its branch was closed, and
+// neither that failure nor one of the branches is handled.
 func (f *followed) failedInClosed(run *FlowRun, id string) bool {
 	settled := map[int]bool{} // step runs
 	for i := range run.Settle {
@@ -494,7 +495,8 @@ func (f *followed) failedInClosed(run *FlowRun, id string) bool {
 	for i := range run.Entered {
 		e := &run.Entered[i]
 		index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth)
-		if index < 0 || r == nil || settled[r.Seq] || f.definition.Find(e.Label).ContinueOnError {
+		handled := slices.ContainsFunc(run.handled, func(s flowSpan) bool { return s.from <= i && i < s.to })
+		if index < 0 || r == nil || settled[r.Seq] || handled || f.definition.GoesOn(e.Label) {
 			continue
 		}
 		if c, _ := f.latest(r.Seq, index); c.code == workflow.JobCodeFail {
