@@ -2,7 +2,7 @@ package mutation
 
 // more are mistakes in what was drawn last: branches with a timeout, BREAK, onResume, and step mode.
 var more = []Mutation{
-	{Name: "branches time out when they have hardly begun", Edits: []Edit{{lifecycleThread, "d.node(f).Parallel != nil && d.stepTimedOut(f) {", "d.node(f).Parallel != nil && (d.stepTimedOut(f) || !f.Deadline.IsZero() && !f.Closing && d.now.After(f.EnteredAt)) {"}}},
+	{Name: "branches time out when they have hardly begun", Edits: []Edit{{lifecycleThread, "d.node(f).Parallel != nil && d.stepTimedOut(f) && !d.isOver(f) {", "d.node(f).Parallel != nil && (d.stepTimedOut(f) || !f.Deadline.IsZero() && !f.Closing && d.now.After(f.EnteredAt)) && !d.isOver(f) {"}}},
 	{Name: "branches that have not ended in time are left out of the merge without a word", Edits: []Edit{{lifecycleThread, "if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {", "if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done && f.Try < 0 {"}}},
 	{Name: "who has left a repetition takes part in what is in the next one", Edits: []Edit{{"shared/engine/planner/broke.go", "		s.excluded[afterBreaks][key] = true\n", "		s.excluded[afterBreaks][key] = false\n"}}},
 	{Name: "repetitions end although somebody goes on who can leave only a part of them", Test: "shared/engine:TestBreak_OfEntities", Edits: []Edit{{"shared/engine/planner/broke.go", "p.isRepetitionAfter(x, r, o, r.StepIndex)", "p.isRepetitionAfter(x, r, o, p.Program.RepeatAround(o.StepIndex))"}}},
