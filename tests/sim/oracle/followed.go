@@ -307,14 +307,15 @@ func (f *followed) checkFailed(run *FlowRun) {
 // follows reports whether a failure follows from what has happened so far.
 func (f *followed) follows(why *workflow.Failure) bool {
 	s := f.definition.Find(why.Step)
+	if why.Code == workflow.FailureLimit { // otherwise the execution has too many step runs, those of all its tries
+		return s != nil && s.While != nil
+	}
 	if s != nil && (s.Row != nil || s.Schedule != nil || len(s.Set) > 0) {
 		return true
 	}
 	switch why.Code {
 	case workflow.FailureNoRoute, workflow.FailureMergeConflict, workflow.FailureLoop, workflow.FailureAssertion, workflow.FailureInput, workflow.FailureUnknownStep:
 		return true
-	case workflow.FailureLimit:
-		return s != nil && s.While != nil
 	case workflow.FailureTimeout:
 		return s != nil && (s.When != nil || s.Parallel != nil)
 	}
