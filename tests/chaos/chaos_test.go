@@ -6,6 +6,7 @@
 //   - fixture_test.go: starts DynamoDB, the stack and the devices, and restarts what
 //     was killed. killer_test.go: decides what is killed next.
 //   - blocks_test.go: the definitions, and the blocks that are called over HTTP.
+//     subscriber_test.go: a webhook that is told of all events.
 //     operators_test.go: starts executions. verbs_test.go: what operators do with them.
 //   - checker_test.go: the rules; calls_test.go: those about the calls of blocks. checker_rules_test.go: shows that each rule can be
 //     violated.
@@ -31,6 +32,7 @@ import (
 	"time"
 
 	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
 var (
@@ -48,7 +50,7 @@ const (
 // Operators start, cancel, answer, retry, unlock and acknowledge executions over the same devices, and
 // a crowd waits for one device, while every process is killed repeatedly and messages are duplicated, delayed and reordered.
 // Then the kills stop, all executions get time to end, and the devices' logs are
-// checked.
+// checked, and that the webhook was told of every event in the histories.
 func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 	f := newFixture(t, *seed, deviceCount+1)
 	ready, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -102,7 +104,10 @@ func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	violations := findViolations(observed)
+	testkit.EventuallyWithin(t, 10*time.Minute, 200*time.Millisecond, "the subscriber is told of every event", func() bool { return len(f.subscriber.missing(observed.executions)) == 0 })
+	told := time.Since(start)
+	violations := append(findViolations(observed), f.subscriber.missing(observed.executions)...)
+	violations = append(violations, f.subscriber.problems...)
 	for _, v := range violations {
 		t.Error(v)
 	}
@@ -116,11 +121,11 @@ func TestChaos_NoWorkIsLostOrRepeated(t *testing.T) {
 			t.Errorf("no kill of kind %s: the test is too short to prove anything", what)
 		}
 	}
-	t.Log("\n" + report(f, k, observed, length, settled, violations))
+	t.Log("\n" + report(f, k, observed, length, settled, told, violations))
 }
 
 // report is the summary of this test.
-func report(f *fixture, k *killer, observed observations, length, settled time.Duration, violations []string) string {
+func report(f *fixture, k *killer, observed observations, length, settled, told time.Duration, violations []string) string {
 	var s strings.Builder
 	line := func(name string, value any) { fmt.Fprintf(&s, "%-28s %v\n", name, value) }
 	line("seed", *seed)
@@ -167,6 +172,11 @@ func report(f *fixture, k *killer, observed observations, length, settled time.D
 	for _, what := range sortedKeys(f.faultTotals) {
 		line("messages "+what, f.faultTotals[what])
 	}
+	events := 0
+	for _, x := range observed.executions {
+		events += len(x.events)
+	}
+	line("events", fmt.Sprintf("%d in histories, told in %d requests, of which %d were refused; %d were told again; the last %.0f s after the kills", events, f.subscriber.requests, f.subscriber.refused, f.subscriber.duplicates, told.Seconds()))
 	line("longest restart", f.longestRestart.Round(time.Millisecond))
 	if len(violations) == 0 {
 		line("verdict", "no work lost, no work repeated")

@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-run/lockstep/examples/fleet/simulator"
 	"github.com/lockstep-run/lockstep/localstack/embedded/dynamodb"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/testkit"
 )
 
@@ -29,6 +30,7 @@ const testTimeout = 60 * time.Second
 // seconds, and no execution fails because there is no worker.
 const settings = `
 sweepInterval: 500ms
+observe: {age: 1s}
 poll: 1s
 worker: {heartbeat: 1s, unreachable: 5s, offline: 10s}
 job: {lease: 2s, stuck: 10s, unclaimed: 5m, timeout: 10s, maxTakeovers: 50}
@@ -39,13 +41,15 @@ log: {level: warn}
 // jobLease is job.lease of the settings.
 const jobLease = 2 * time.Second
 
-// fixture has the devices and the HTTP blocks in this process, and DynamoDB and the
+// fixture has the devices, the HTTP blocks and the subscriber in this process, and DynamoDB and the
 // stack as child processes.
 type fixture struct {
-	t       *testing.T
-	fleet   *simulator.Fleet
-	devices *httptest.Server
-	blocks  *httptest.Server
+	t          *testing.T
+	fleet      *simulator.Fleet
+	devices    *httptest.Server
+	blocks     *httptest.Server
+	hooks      *httptest.Server // of the subscriber
+	subscriber *subscriber
 
 	dir         string
 	env         []string
@@ -73,7 +77,11 @@ func newFixture(t *testing.T, seed uint64, devices int) *fixture {
 	f.blocks = httptest.NewServer(&blockServer{
 		devices: f.devices.URL, calls: &f.calls, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
 	})
+	f.subscriber = &subscriber{told: map[string]map[int64]workflow.ObservedEvent{}}
+	f.hooks = httptest.NewServer(f.subscriber)
 	t.Cleanup(func() {
+		f.hooks.CloseClientConnections()
+		f.hooks.Close()
 		f.blocks.CloseClientConnections()
 		f.blocks.Close()
 		_ = f.fleet.Close() // it has no state file
@@ -139,6 +147,7 @@ func (f *fixture) startStack() {
 	f.stack = p
 	f.mu.Unlock()
 	f.longestRestart = max(f.longestRestart, time.Since(start))
+	f.hideMessages(hiddenSeconds)
 	f.setFaults(f.queueFaults)
 }
 

@@ -14,7 +14,7 @@ import (
 // kinds are in killer.kill.
 var processPatterns = map[string]string{
 	"api": "functions/api/bootstrap", "lifecycle": "functions/lifecycle/bootstrap", "sweeper": "functions/sweeper/bootstrap",
-	"worker function": "functions/worker/bootstrap", "worker process": "fleet-worker",
+	"observer": "functions/observer/bootstrap", "worker function": "functions/worker/bootstrap", "worker process": "fleet-worker",
 }
 
 // killRound is one round, shuffled each time, so that every kind of process is killed
@@ -22,7 +22,7 @@ var processPatterns = map[string]string{
 var killRound = []string{
 	"api", "lifecycle", "worker function", "worker process", "sweeper", "pause", "dynamodb",
 	"api", "lifecycle", "worker function", "worker process", "stack",
-	"worker function", "worker process", "lifecycle", "sweeper", "power",
+	"worker function", "worker process", "lifecycle", "sweeper", "power", "observer", "observer",
 }
 
 // killer kills processes at random and counts the kills.
@@ -65,9 +65,11 @@ func (k *killer) kill(ctx context.Context, what string) bool {
 	case "dynamodb":
 		return k.killTables(downtime)
 	case "stack":
+		k.hideMessages(stackHiddenSeconds)
 		return k.killStack()
 	case "power":
 		k.addFaultCounts()
+		k.hideMessages(stackHiddenSeconds)
 		_ = syscall.Kill(k.stack.PID(), syscall.SIGKILL) // it runs: only the killer kills it
 		return k.killTables(downtime) && k.killStack()
 	case "pause":

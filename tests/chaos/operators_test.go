@@ -52,7 +52,7 @@ func (f *fixture) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return f.subscribe(ctx)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
