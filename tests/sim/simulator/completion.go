@@ -41,7 +41,7 @@ func (w *simulation) nextRound() (at time.Time, do func()) {
 // endWithoutSweeper ends a simulation without a sweeper: messages alone must have ended every
 // execution that does not wait for time or for an operator.
 func (w *simulation) endWithoutSweeper() (at time.Time, do func()) {
-	if len(w.actions)+len(w.deferred) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 || w.EventsQueue().Len()+w.HooksQueue().Len() > 0 {
+	if len(w.actions)+len(w.deferred) > 0 || len(w.running) > 0 || w.LifecycleQueue().Len() > 0 || w.PoolQueue("default").Len() > 0 || w.deliversSoon() {
 		return at, nil
 	}
 	w.checkSleepers()

@@ -94,6 +94,13 @@ func (w *simulation) nextOfEnds(sooner func(time.Time, func())) {
 	}
 }
 
+// deliversSoon reports whether a delivery is due within a minute. What cannot be started is tried again for a day,
+// for which nobody waits.
+func (w *simulation) deliversSoon() bool {
+	at, ok := w.HooksQueue().NextVisible()
+	return w.EventsQueue().Len() > 0 || ok && at.Before(w.Now().Add(time.Minute))
+}
+
 // publishLater publishes the definition that is not there at first.
 func (w *simulation) publishLater() {
 	source := fmt.Sprintf("package: p\nname: %s\nversion: 1.0.0\nseedEntity: device\n%s", defgen.FollowsLater, w.corpus.definition(defgen.FollowsLater).YAML())
