@@ -73,6 +73,40 @@ steps:
 	}
 }
 
+// Of the config of an embedded definition, the tolerance and the window hold for its steps: the window
+// where it is smaller than that around it.
+func TestEmbeddedDefinition_KeepsItsToleranceAndWindow(t *testing.T) {
+	for _, c := range []struct {
+		inner, outer string
+		state        sm.ExecutionState
+		sent         int // packs of the embedded step that are sent at once
+	}{
+		{"{failureTolerance: 1, maxInFlight: 2}", "{}", sm.ExecutionCompletedAck, 2},
+		{"{failureTolerance: 1, maxInFlight: 2}", "{failureTolerance: 0, maxInFlight: 3}", sm.ExecutionCompletedAck, 2},
+		{"{maxInFlight: 3}", "{failureTolerance: 1, maxInFlight: 1}", sm.ExecutionCompletedAck, 1},
+		{"{failureTolerance: 1}", "{failureTolerance: 0}", sm.ExecutionCompletedAck, 5},
+		{"{failureTolerance: 0}", "{failureTolerance: 4}", sm.ExecutionCompletedAck, 5},
+		{"{}", "{failureTolerance: 0}", sm.ExecutionFailedSafeAck, 5},
+	} {
+		s := newHarness(t, 5)
+		s.Publish("sub", "config: "+c.inner+"\nsteps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+		s.Publish("w", "config: "+c.outer+"\nsteps: [{label: sub, workflowReference: {workflow: 'p/sub:1', mode: embed}}]\n")
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Entity == "d004" && c.Kind == workflow.JobExecute {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		id := s.Start("w", harness.DeviceIDs(5)...)
+		s.DrainWakeups()
+		if n := s.PoolQueue("default").Len(); n != c.sent {
+			t.Errorf("%s in %s: %d packs are sent at once, want %d", c.inner, c.outer, n, c.sent)
+		}
+		settle(s)
+		s.ExpectState(id, c.state)
+	}
+}
+
 // A reference to a definition that does not exist fails the execution before anything
 // is called.
 func TestEmbeddedDefinition_UnknownReferenceFailsSafely(t *testing.T) {

@@ -75,6 +75,8 @@ type Harness struct {
 	// MaxSetBytes bounds the set of the entities that are undone; 0 means as much as for all
 	// entities.
 	MaxSetBytes int
+
+	blocks map[string]workflow.Block // those of the workers, by package/name
 }
 
 // TriggerSecret is the value of all secrets of triggers. It is public.
@@ -157,7 +159,7 @@ var LivenessTimeouts = workers.LivenessTimeouts{Unreachable: 2 * time.Minute, Of
 
 // New makes a harness. The pool "default" has a queue.
 func New(tb testing.TB, seed uint64, o engine.Options) *Harness {
-	s := &Harness{World: sim.New(seed), TB: tb}
+	s := &Harness{World: sim.New(seed), TB: tb, blocks: map[string]workflow.Block{}}
 	s.PoolQueue("default")
 	s.Engine = engine.New(engine.Deps{
 		Now:       s.clock,

@@ -71,6 +71,7 @@ func (s *Harness) HandlePack(index int, m *workflow.PackMessage) (retryAfter tim
 
 // addToWorkers registers with all workers a block whose calls follow the script.
 func (s *Harness) addToWorkers(b workflow.Block) {
+	s.blocks[b.Package+"/"+b.Name] = b
 	block := worker.Block[json.RawMessage, json.RawMessage]{
 		Name: b.Package + "/" + b.Name, Version: b.Version, Pure: b.Pure, Idempotent: b.Idempotent, UndoHarmless: b.UndoHarmless,
 		Execute: func(_ context.Context, j *worker.Job, _ json.RawMessage) (json.RawMessage, error) {
@@ -117,6 +118,35 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	if j.Entity != nil {
 		c.Entity = j.Entity.ID
 	}
+	o := s.scripted(c)
+	if o.Log != "" {
+		j.Log(slog.LevelInfo, o.Log)
+	}
+	for _, key := range o.Saves {
+		if err := j.Checkpoint(context.Background(), key, true); err != nil {
+			return nil, worker.Retryable("NOT_SAVED", err)
+		}
+		o.Saved(key)
+	}
+	o.mayCrash(c)
+	switch {
+	case o.FailCode != "" && o.Retryable:
+		return nil, worker.WithDetails(worker.Retryable(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure"))), o.FailDetails)
+	case o.FailCode != "":
+		return nil, worker.Terminal(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
+	}
+	return o, nil
+}
+
+// mayCrash crashes the caller of a block if the outcome says so.
+func (o *Outcome) mayCrash(c BlockCall) {
+	if o.Crash {
+		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
+	}
+}
+
+// scripted records a call of a block and returns its outcome.
+func (s *Harness) scripted(c BlockCall) *Outcome {
 	if s.BeforeBlock != nil {
 		s.BeforeBlock()
 	}
@@ -130,24 +160,7 @@ func (s *Harness) scriptedOutcome(b *workflow.Block, j *worker.Job) (*Outcome, e
 	if o.During != nil {
 		o.During()
 	}
-	if o.Log != "" {
-		j.Log(slog.LevelInfo, o.Log)
-	}
-	for _, key := range o.Saves {
-		if err := j.Checkpoint(context.Background(), key, true); err != nil {
-			return nil, worker.Retryable("NOT_SAVED", err)
-		}
-		o.Saved(key)
-	}
-	switch {
-	case o.Crash:
-		panic(faults.Crash{Call: faults.Call{Name: "block " + c.Job}})
-	case o.FailCode != "" && o.Retryable:
-		return nil, worker.WithDetails(worker.Retryable(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure"))), o.FailDetails)
-	case o.FailCode != "":
-		return nil, worker.Terminal(o.FailCode, errors.New(cmp.Or(o.FailMessage, "scripted failure")))
-	}
-	return o, nil
+	return o
 }
 
 // callBlock makes one call of a block that executes or rolls back.

@@ -24,6 +24,7 @@ const (
 var packs = []Mutation{
 	{Name: "whoever waits behind others is unclaimed", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "mark.SentAt.After(r.Step.OfferedAt), err", "mark.SentAt.Before(r.Step.OfferedAt), err"}}},
 	{Name: "what was offered before the messages were renewed counts", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, " && r.Step.OfferedAt.After(r.Step.DispatchedAt)", ""}}},
+	{Name: "a pool that is busy with the work of others counts as idle", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "return own || now.After(mark.At.Add(d.Unclaimed)) ||", "return own || !now.Before(mark.At) ||"}}},
 	{Name: "a busy pool keeps for ever what it passes over", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, " || mark.SentAt.After(r.Step.OfferedAt), err", ", err"}}},
 	{Name: "a takeover compares only the token", Edits: []Edit{{simPacks, "return claimedWith(old, seen.Token) && sameMillis(old.Lease, seen.Lease)", "return claimedWith(old, seen.Token)"}}},
 	{Name: "a takeover ignores the lease", Edits: []Edit{{workflowPack, "\tcase !p.Lease.Before(now.Add(-skew)):\n", "\tcase false:\n"}}},

@@ -82,7 +82,7 @@ func (blockRule) ended(x *execution, r *workflow.StepRun, n int, p *plan) {
 		return
 	}
 	for index, job := range p.jobs {
-		if x.calls[workflow.JobID(x.x.ID, r.Seq, index, 1)] == nil && !unsent(x, r, index) {
+		if !called(x, r, index) && !unsent(x, r, index) {
 			x.Failf(lawTakesPart, "%s, but its block was not called for %q; it has to be for %q", text(), job.entity, p.order)
 		}
 	}
@@ -93,8 +93,19 @@ func (blockRule) ended(x *execution, r *workflow.StepRun, n int, p *plan) {
 	}
 }
 
-// unsent reports whether the worker says that it could not call the block.
+// called reports whether a block was called for a job, in any attempt.
+func called(x *execution, r *workflow.StepRun, index int) bool {
+	for attempt := 1; attempt <= len(x.records[r.Seq][index]); attempt++ {
+		if x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt)] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// unsent reports whether nobody claims to have called the block: its worker could not, its end is not
+// known, or the program that had polled the job did not call it in its time.
 func unsent(x *execution, r *workflow.StepRun, index int) bool {
 	c, _ := x.latest(r.Seq, index)
-	return c.unsent || c.code == workflow.JobCodeUnknown
+	return c.unsent || c.code == workflow.JobCodeUnknown || c.failed == workflow.FailureTimeout
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/lockstep-run/lockstep/shared/deadletter"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/engine/scheduler"
-	"github.com/lockstep-run/lockstep/shared/engine/workers"
 	"github.com/lockstep-run/lockstep/shared/monitor"
 	"github.com/lockstep-run/lockstep/shared/sim"
-	"github.com/lockstep-run/lockstep/shared/token"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/worker"
 	"github.com/lockstep-run/lockstep/shared/workerapi"
@@ -34,44 +32,22 @@ type Service struct {
 	Handler http.Handler
 	Errors  *bytes.Buffer // the log of what went wrong in the service
 
-	ownsQueues func(tenant string) bool
 	deadLetter map[string]*sim.DLQ
 	received   []sim.Message // by polls over HTTP; the receipt handle is the index
 }
 
 // New serves the API of a harness. ownsQueues says which tenants may poll the queues of pools.
 func New(h *harness.Harness, ownsQueues func(tenant string) bool) *Service {
-	s := &Service{Harness: h, Errors: &bytes.Buffer{}, ownsQueues: ownsQueues, deadLetter: map[string]*sim.DLQ{}}
+	s := &Service{Harness: h, Errors: &bytes.Buffer{}, deadLetter: map[string]*sim.DLQ{}}
 	log := slog.New(slog.NewTextHandler(s.Errors, &slog.HandlerOptions{Level: slog.LevelError}))
-	s.Handler = api.New(api.Services{Catalog: h.Catalog, Engine: h.Engine, Queries: h.Query, WorkerAPI: s.newWorkerAPI(), Operations: s.newOperations()}, api.Options{
+	s.Handler = api.New(api.Services{Catalog: h.Catalog, Engine: h.Engine, Queries: h.Query, WorkerAPI: h.NewWorkerAPI(s.poolQueue, ownsQueues), Operations: s.newOperations()}, api.Options{
 		TrustHeaders: true, Log: log, Version: "test", Commit: "test", NewID: func() string { return h.NewID() }, Monitor: monitor.Handler(), Sleep: func(context.Context, time.Duration) error { return nil },
 	})
 	return s
 }
 
-// newWorkerAPI returns the worker API on the simulation's queues.
-func (s *Service) newWorkerAPI() *workerapi.Service {
-	now := func() time.Time { return s.Now() }
-	return &workerapi.Service{
-		WorkerRegistry: &workers.Registry{Workers: s.Open().Workers, Now: now, Timeouts: harness.LivenessTimeouts},
-		BlockRegistry:  s.Open().Registry,
-		NewPorts: func() workerapi.Ports {
-			v := s.Open()
-			return workerapi.Ports{Packs: v.Packs, Sender: v.Sender, Meter: v.Meter}
-		},
-		UnclaimedJobs: s.Query.UnclaimedJobs,
-		PoolQueue: func(_ context.Context, pool string) (workerapi.PoolQueue, error) {
-			return queueSource{s, s.PoolQueue(pool)}, nil
-		},
-		OwnsQueues: s.ownsQueues,
-		TokenKeys:  func(ctx context.Context) (token.Keys, error) { return s.Engine.TokenKeys(ctx) },
-		Decode: func(body string) (*workflow.PackMessage, error) {
-			var m *workflow.PackMessage
-			return m, json.Unmarshal([]byte(body), &m)
-		},
-		WorkerOptions: worker.Options{LeaseDuration: time.Minute, MaxClockSkew: 2 * time.Second, MaxClaims: 5, UnclaimedTimeout: time.Hour},
-		Now:           now, NewNonce: s.Nonce, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}
+func (s *Service) poolQueue(pool string) workerapi.PoolQueue {
+	return queueSource{s, s.PoolQueue(pool)}
 }
 
 // queueSource is a queue of the simulation, polled over HTTP. Its receipt handles are

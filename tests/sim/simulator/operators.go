@@ -56,6 +56,8 @@ func (w *simulation) perform(a action) {
 		w.killWorker(a.Choice % workerCount)
 	case actionOutage:
 		w.outage = outage{services[a.Choice], w.Now().Add(outageTime)}
+	case actionLongQueue:
+		w.beginLongQueue()
 	case actionStall:
 		if a.ExecutionIndex < len(w.executions) {
 			w.stall = stall{w.executions[a.ExecutionIndex], stalledCalls[a.Choice], w.Now().Add(w.scenario.StallTime)}

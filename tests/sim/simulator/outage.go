@@ -47,7 +47,10 @@ func (o *outage) hits(call string, now time.Time) bool {
 // receivable returns when a message that is visible at a time can be received from a queue.
 func (w *simulation) receivable(queue string, visible time.Time) time.Time {
 	if w.outage.name == queue && visible.Before(w.outage.until) {
-		return w.outage.until
+		visible = w.outage.until
+	}
+	if queue == poolQueueName && visible.Before(w.queueUntil) {
+		visible = w.queueUntil
 	}
 	return visible
 }

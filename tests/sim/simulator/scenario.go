@@ -27,6 +27,8 @@ type scenario struct {
 	// RestoreDrill is a restore of the tables to an earlier time; nil in most scenarios.
 	RestoreDrill *restoreDrill
 	Retention    time.Duration // how long an ended execution is kept, 0 for ever
+	PolledOneIn  int           // a program that polls takes one pack in so many, 0 for none
+	QueueTime    time.Duration // how long the workers are busy with others
 	StallTime    time.Duration // how long the wake-ups of one execution fail
 	Ends         bool          // ends of executions start others
 	PublishAt    time.Duration // when the definition is published that ends start, and that is not there at first; 0 for never
@@ -114,7 +116,9 @@ func newScenario(seed uint64) scenario {
 	p.drawExtra(names)
 	p.drawStepping()
 	p.drawRetention(names)
+	p.drawPrograms()
 	p.drawStall()
+	p.drawLongQueue()
 	p.drawEnds()
 	slices.SortStableFunc(p.Actions, func(a, b action) int { return int(a.At - b.At) })
 	for i := range p.Actions {
@@ -318,6 +322,7 @@ const (
 	actionSweep       actionKind = "sweep"        // outside of its schedule
 	actionOutage      actionKind = "outage"       // of one service
 	actionRead        actionKind = "read"
+	actionLongQueue   actionKind = "long queue"
 	actionStall       actionKind = "stall" // the wake-ups of an execution fail from now on
 )
 

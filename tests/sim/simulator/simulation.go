@@ -54,7 +54,9 @@ type simulation struct {
 	late               *rand.Rand // draws what happens when executions are deleted
 	lateCommands       int        // how many commands came when their executions were deleted
 	activeSchedules    []string
+	programs           programs
 	outage             outage
+	queueUntil         time.Time // when the workers are done with the work of others
 	stall              stall
 	ends               ends
 	streaks            map[string]streak // by execution
@@ -106,6 +108,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	w.checker.MayBreak = w.mayBreak
 	w.faultPlan = newFaultPlan(seed, p.FaultProfile, w.elapsed, cut.allowsFault)
 	w.watchPlans()
+	w.preparePrograms()
 	t.QueueFaults = p.FaultProfile.QueueFaults
 	t.Faults = w.faultFor
 	t.Clock, t.BeforeBlock, t.ProgramVersion, t.Script = w.clock, w.beforeBlock, w.programVersion, w.blockOutcome
@@ -127,8 +130,12 @@ func (w *simulation) run() (r Result) {
 		if r.Violation = w.checker.Violation(); r.Violation != nil {
 			return r
 		}
-		if w.CallCount() > maxCalls {
-			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %d calls: %s", maxCalls, w.describeUnfinished())}
+		most := maxCalls
+		if w.scenario.QueueTime > 0 {
+			most = maxQueueCalls
+		}
+		if w.CallCount() > most {
+			r.Violation = &invariant.Violation{Invariant: "every execution ends", Text: fmt.Sprintf("not ended after %d calls: %s", most, w.describeUnfinished())}
 			return r
 		}
 		if longest := w.longest(); w.elapsed() > longest {
@@ -144,7 +151,7 @@ func (w *simulation) run() (r Result) {
 
 // longest returns after how long everything must have happened.
 func (w *simulation) longest() time.Duration {
-	longest := maxSimulatedTime + 4*w.scenario.Retention
+	longest := maxSimulatedTime + 4*w.scenario.Retention + w.scenario.QueueTime
 	if w.scenario.Ends {
 		longest += maxEndsTime
 	}
@@ -384,6 +391,10 @@ func (w *simulation) deliverPack(q *sim.Queue, worker int) {
 	}
 	if m.Receives > w.maxReceives() {
 		q.Delete(m)
+		return
+	}
+	if w.isPolled() {
+		w.poll(m)
 		return
 	}
 	w.packsByWorker[worker]++
