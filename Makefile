@@ -191,9 +191,9 @@ simulate: ## Simulate SEEDS=2000 seeds from FROM=0 or FROM=commit on, or print t
 fuzz-http: build ## Fuzz a local stack by its OpenAPI document with Schemathesis, SECONDS=120 SEED=n (needs Python)
 	tests/httpapi/schemathesis.sh $(or $(SECONDS),120) $(SEED)
 
-bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone, STARTS=10000,30000 executions over that many devices, CANCEL=100000 one over that many devices of 1 KB that is cancelled half-way, both with ATTRIBUTES=32000 bytes of each, STEPS=1000 one with that many step runs; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
+bench: build ## Run the benchmarks, over ENTITIES=1000 and with LATENCY=5ms for each request to AWS; CALLS=1 prints those of one execution, TIMES=1 measures the functions alone, STARTS=10000,30000 executions over that many devices, CANCEL=100000 one over that many devices of 1 KB that is cancelled half-way, both with ATTRIBUTES=32000 bytes of each, STEPS=1000 one with that many step runs, FAILURES=10000 three over that many devices of which none, 5% and 50% fail; PEERS=1 does the same work in turn with another engine; one line `name value unit` a figure
 	$(if $(PEERS),npm ci --prefix tests/bench/peers --ignore-scripts --no-audit --no-fund --silent)
-	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(CANCEL),-cancel $(CANCEL)) $(if $(ATTRIBUTES),-attributes $(ATTRIBUTES)) $(if $(STEPS),-step-runs $(STEPS))
+	go run ./tests/bench $(if $(PEERS),-peers tests/bench/peers) $(if $(LATENCY),-latency $(LATENCY)) $(if $(ENTITIES),-devices $(ENTITIES)) $(if $(CALLS),-calls) $(if $(TIMES),-functions) $(if $(STARTS),-starts $(STARTS)) $(if $(CANCEL),-cancel $(CANCEL)) $(if $(ATTRIBUTES),-attributes $(ATTRIBUTES)) $(if $(STEPS),-step-runs $(STEPS)) $(if $(FAILURES),-failures $(FAILURES))
 
 lint-api: $(MONITOR_DONE) ## Check the OpenAPI document by Redocly's rules
 	node $(MONITOR)/lint-api.mjs

@@ -15,7 +15,8 @@
 // requests of one execution over a device, and nothing else. With -functions it measures the
 // functions alone, and with -peers it does the same work in turn with another engine. With -starts it
 // measures the start of executions over that many devices each, and the memory of the functions. With
-// -step-runs it measures how long the step runs of one execution take, and with -cancel an execution
+// -failures it measures what executions read whose jobs fail in part, with
+// -step-runs how long the step runs of one execution take, and with -cancel an execution
 // over many devices that is cancelled half-way and rolled back. -attributes says how large these devices are.
 package main
 
@@ -42,6 +43,7 @@ func main() {
 	starts := flag.String("starts", "", "measure executions over these numbers of devices, as 10000,30000,100000, and nothing else")
 	attributes := flag.Int("attributes", 0, "bytes of attributes of each device with -starts, 30 by default, and with -cancel, 1000")
 	cancelled := flag.Int("cancel", 0, "measure an execution over so many devices that is cancelled half-way, and nothing else")
+	failures := flag.Int("failures", 0, "measure what executions over so many devices read if some of them fail, and nothing else")
 	stepRuns := flag.Int("step-runs", 0, "measure an execution with so many step runs, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -56,7 +58,7 @@ func main() {
 	case *starts != "":
 		err = benchStarts(ctx, os.Stdout, *binary, *starts, *attributes)
 	default:
-		err = measure(ctx, *binary, *devices, *items, *executions, *atOnce, *stepRuns, *latency, *calls)
+		err = measure(ctx, *binary, max(*devices, *failures), *items, *executions, *atOnce, *stepRuns, *failures, *latency, *calls)
 	}
 	stop()
 	if err != nil {
@@ -65,7 +67,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, binary string, devices, items, executions, atOnce, stepRuns int, latency time.Duration, calls bool) error {
+func measure(ctx context.Context, binary string, devices, items, executions, atOnce, stepRuns, failures int, latency time.Duration, calls bool) error {
 	var env []string
 	var proxied *proxiedServices
 	if latency > 0 || calls {
@@ -83,6 +85,9 @@ func measure(ctx context.Context, binary string, devices, items, executions, atO
 	defer s.close()
 	if err := s.prepare(ctx, devices, max(executions, roundTripExecutions)); err != nil {
 		return err
+	}
+	if failures > 0 {
+		return s.benchFailures(ctx, os.Stdout, failures)
 	}
 	if stepRuns > 0 {
 		return s.benchStepRuns(ctx, os.Stdout, stepRuns)

@@ -86,6 +86,13 @@ func serveBlock(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"outcome":"ERROR","error":{"code":"REFUSED","message":"the first device refuses"}}`)
 		return
 	}
+	if text, ok := strings.CutPrefix(call.Block, "bench/refuse"); ok {
+		var percent, device int
+		if _, err := fmt.Sscanf(text+" "+call.Entity.ID, "%d:1.0.0 sw-%d", &percent, &device); err != nil || refuses(percent, device) {
+			fmt.Fprint(w, `{"outcome":"ERROR","error":{"code":"REFUSED","message":"this device refuses"}}`)
+			return
+		}
+	}
 	fmt.Fprintf(w, `{"outcome":"OK","result":{"device":%q,"version":"2.0.0","image":"firmware-2.0.0.bin","checksum":"%064x","rebooted":true,"uptime":42,"warnings":[],"interfaces":{"up":47,"down":1}}}`,
 		call.Entity.ID, len(call.Entity.ID))
 }
