@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
@@ -82,6 +84,33 @@ func TestSharedLock_RefusesImpureBlocks(t *testing.T) {
 		t.Errorf("cause %s, %+v, epoch %d", x.Cause, x.Error, x.Epoch)
 	}
 	settle(s)
+}
+
+// Whatever an execution was started as, it enters no step that changes entities while it shares its
+// locks: also not as a later step of a pipeline.
+func TestSharedLock_EntersNoStepThatChangesEntities(t *testing.T) {
+	for _, strategy := range []string{"{parallel: false}", "{parallel: true}"} {
+		s := newHarness(t, 1)
+		s.Publish("w", "config: {executionStrategy: "+strategy+"}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: device, delay: 1h}, {label: two, functionBlock: p/once:1, runOn: device}]\n")
+		id := s.Start("w", "d000")
+		s.Drain()
+		x := s.ExpectState(id, sm.ExecutionWaiting)
+		seen := x.Version
+		x.Version++
+		x.Commit, x.LockMode = s.Nonce(), workflow.LockShared
+		if _, ok, err := s.Open().Store.Commit(t.Context(), seen, x, workflow.CommitOptions{}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		s.RunFor(2 * time.Hour)
+		if x := s.Load(id); !sm.Terminal(x.State) || x.Cause != workflow.CauseInternal || !strings.Contains(x.Reason, "under shared locks") {
+			t.Errorf("%s: %s because of %s, %q", strategy, x.State, x.Cause, x.Reason)
+		}
+		for _, call := range s.CallsOf(id) {
+			if strings.HasPrefix(call, "two ") {
+				t.Errorf("%s: called %s", strategy, call)
+			}
+		}
+	}
 }
 
 // With onLocked: skip an execution leaves out what others hold, lists it, and works on

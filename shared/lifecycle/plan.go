@@ -19,6 +19,16 @@ func (d *decider) plan(n Need) *Plan {
 	return p
 }
 
+// arePure reports whether the blocks of all nodes of a range are pure.
+func (d *decider) arePure(from, to int) bool {
+	for _, n := range d.facts.Resolution.Program.Nodes[from:to] {
+		if !d.facts.Resolution.Blocks[n.FunctionBlock].Pure {
+			return false
+		}
+	}
+	return true
+}
+
 // enterStep begins a step run. The plan says which entities take part, and whether an assertion or
 // a parameter fails the step before any job exists.
 func (d *decider) enterStep(at int) {
@@ -28,7 +38,7 @@ func (d *decider) enterStep(at int) {
 		d.endProbe()
 		return
 	}
-	if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d.facts.Resolution.Blocks[n.FunctionBlock].Pure {
+	if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d.arePure(at, d.pipelineEnd(at)) {
 		d.breakExecution(Command{Reason: fmt.Sprintf("step %q would change entities under shared locks", n.Label)})
 		return
 	}

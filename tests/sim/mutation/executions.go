@@ -122,6 +122,7 @@ var executions = []Mutation{
 		{lifecycleResolution, "return cmp.Or(r.Problem, sharedLockProblem(r), branchProblem(r), rolloutProblem(r))", "return cmp.Or(r.Problem, branchProblem(r), rolloutProblem(r))"},
 		{lifecycleBlocker, "if problem := sharedLockProblem(d.facts.Resolution); problem != nil {", "if problem := d.facts.Resolution.Problem; problem != nil {"},
 		{lifecyclePlan, `if n.FunctionBlock != "" && d.execution.LockMode == workflow.LockShared && !d`, `if false && !d`}}},
+	{Name: "a later step of a pipeline may change entities under shared locks", Test: "shared/engine:TestSharedLock_EntersNoStepThatChangesEntities", Edits: []Edit{{lifecyclePlan, "!d.arePure(at, d.pipelineEnd(at))", "!d.arePure(at, at+1)"}}},
 	{Name: "a retry begins behind a failed step of a pipeline", Test: "shared/engine:TestRetry_RefusesStepBehindFailureInPipeline", Edits: []Edit{
 		{retryBegin, "case r.Try >= since && d.endedInFailure(r):", "case r.Try < 0:"}}},
 }
