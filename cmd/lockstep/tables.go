@@ -95,7 +95,7 @@ func parseTable(source []byte) (name string, req views.TableRequest, err error) 
 }
 
 func newTablesRows(c *connection) *cobra.Command {
-	var where string
+	var where, after string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "rows NAME",
@@ -106,22 +106,23 @@ func newTablesRows(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printListOrNote(cmd, c, api.Rows(cmd.Context(), args[0], where), limit, []string{"AT", "EXECUTION", "STEP", "VALUES"}, func(v views.RowView) []string {
+			return printListOrNote(cmd, c, api.Rows(cmd.Context(), args[0], where, after), limit, []string{"AT", "EXECUTION", "STEP", "VALUES"}, func(v views.RowView) []string {
 				return []string{v.At.Local().Format(time.DateTime), v.Execution, v.Step, string(v.Values)}
 			}, "there are no rows")
 		},
 	}
-	addWhere(cmd, &where)
+	addRowFilters(cmd, &where, &after)
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 for all")
 	return cmd
 }
 
-func addWhere(cmd *cobra.Command, where *string) {
+func addRowFilters(cmd *cobra.Command, where, after *string) {
+	cmd.Flags().StringVar(after, "after", "", "only the rows that follow the one with this id")
 	cmd.Flags().StringVar(where, "where", "", "only rows of which this expression is true, over columns by name, and row.id, row.at, row.execution, row.workflow and row.step")
 }
 
 func newTablesExport(c *connection) *cobra.Command {
-	var where, format string
+	var where, after, format string
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Write all rows of a table as lines of JSON, or as CSV",
@@ -149,7 +150,7 @@ func newTablesExport(c *connection) *cobra.Command {
 			if format == "csv" {
 				_ = cells.Write(head) // kept for Error
 			}
-			for row, err := range api.Rows(cmd.Context(), args[0], where) {
+			for row, err := range api.Rows(cmd.Context(), args[0], where, after) {
 				if err != nil {
 					cells.Flush() // the rows so far; the caller gets err
 					return render.AsServiceError(err)
@@ -170,7 +171,7 @@ func newTablesExport(c *connection) *cobra.Command {
 			return cells.Error()
 		},
 	}
-	addWhere(cmd, &where)
+	addRowFilters(cmd, &where, &after)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson, a line of JSON for each row; or csv, with a first line of names")
 	return cmd
 }

@@ -915,6 +915,6 @@ func (f *fake) RetryRows(_ context.Context, c workflow.Caller, table string) (vi
 }
 
 func (f *fake) Rows(_ context.Context, c workflow.Caller, table, where string, page workflow.Page) (workflow.List[workflow.Row], error) {
-	f.subscription, f.page = "rows of "+table+" where "+where, page
+	f.subscription, f.page = strings.TrimSuffix("rows of "+table+" where "+where+" after "+page.After, " after "), page
 	return workflow.List[workflow.Row]{Items: []workflow.Row{aRow()}, NextToken: f.next}, f.record("Rows", c)
 }

@@ -133,7 +133,7 @@ var servedRoutes = []struct {
 	{"GET /tables", "/tables", "", 200},
 	{"GET /tables/{name}", "/tables/payments", "", 200},
 	{"PUT /tables/{name}", "/tables/payments", `{"columns":[{"name":"txn","type":"string"}],"retention":"1h"}`, 200},
-	{"GET /tables/{name}/rows", "/tables/payments/rows?where=txn+%3D%3D+%271%27", "", 200},
+	{"GET /tables/{name}/rows", "/tables/payments/rows?where=txn+%3D%3D+%271%27&after=r0", "", 200},
 	{"GET /tables/{name}/deliveries", "/tables/payments/deliveries", "", 200},
 	{"POST /tables/{name}/retry", "/tables/payments/retry", `{"reason":"r"}`, 200},
 	{"GET /subscriptions", "/subscriptions", "", 200},
@@ -272,7 +272,7 @@ func TestHandler_ResponsesMatchOpenAPI(t *testing.T) {
 // Every error of a service becomes the problem of its code, whatever the route.
 func TestHandler_ServiceErrorsBecomeProblems(t *testing.T) {
 	for _, c := range servedRoutes {
-		if op := openapi.Load().Operations[c.pattern]; op.Public {
+		if op := openapi.Load().Operations[c.pattern]; op.Public || c.pattern == "GET /caller" { // which asks no service
 			continue
 		}
 		method, _, _ := strings.Cut(c.pattern, " ")

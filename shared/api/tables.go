@@ -33,12 +33,9 @@ func (a *routes) PutTable(w http.ResponseWriter, r *http.Request, name gen.Table
 
 // ListRows serves GET /tables/{name}/rows.
 func (a *routes) ListRows(w http.ResponseWriter, r *http.Request, name gen.TableName, params gen.ListRowsParams) {
-	where := ""
-	if params.Where != nil {
-		where = *params.Where
-	}
 	servePage(a, w, r, params.Limit, params.PageToken, views.NewRowView, func(ctx context.Context, c workflow.Caller, p workflow.Page) (workflow.List[workflow.Row], error) {
-		return a.Queries.Rows(ctx, c, name, where, p)
+		p.After = deref(params.After)
+		return a.Queries.Rows(ctx, c, name, deref(params.Where), p)
 	})
 }
 

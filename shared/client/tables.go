@@ -26,12 +26,11 @@ func (c *Client) PutTable(ctx context.Context, name string, req views.TableReque
 }
 
 // Rows lists the rows of a table for which a condition is true, or all, those of the oldest
-// execution first.
-func (c *Client) Rows(ctx context.Context, name, where string) iter.Seq2[views.RowView, error] {
+// execution first. With after, they are those that follow the row with that id.
+func (c *Client) Rows(ctx context.Context, name, where, after string) iter.Seq2[views.RowView, error] {
 	query := url.Values{}
-	if where != "" {
-		query.Set("where", where)
-	}
+	set(query, "where", where)
+	set(query, "after", after)
 	return paginate[views.RowView](ctx, c, query, "tables", name, "rows")
 }
 

@@ -72,11 +72,14 @@ func (r *Rows) HasRow(ctx context.Context, tenant, name, id string) (bool, error
 	return it != nil, err
 }
 
-// Rows lists the rows of a table ordered by id.
+// Rows lists the rows of a table ordered by id, those that follow page.After.
 func (r *Rows) Rows(ctx context.Context, tenant, name string, page workflow.Page) (workflow.List[workflow.Row], error) {
 	after, err := decodePageToken(page)
 	if err != nil {
 		return workflow.List[workflow.Row]{}, err
+	}
+	if page.Token == "" {
+		after = page.After
 	}
 	limit := pageLimit(page)
 	shards := make([]table.Rows, topology.RowShards)

@@ -80,12 +80,15 @@ func (r *Rows) HasRow(_ context.Context, tenant, name, id string) (bool, error) 
 	})
 }
 
-// Rows lists the rows of a table in the order of their ids.
+// Rows lists the rows of a table in the order of their ids, those that follow page.After.
 func (r *Rows) Rows(_ context.Context, tenant, name string, page workflow.Page) (workflow.List[workflow.Row], error) {
 	return call(r.conn, "rows.list", func(bool) (workflow.List[workflow.Row], error) {
 		var all []workflow.Row
 		for _, row := range r.w.rows[tenantKey(tenant, name)] {
 			all = append(all, clone(row))
+		}
+		if page.Token == "" {
+			all = slices.DeleteFunc(all, func(row workflow.Row) bool { return row.ID <= page.After })
 		}
 		slices.SortFunc(all, func(a, b workflow.Row) int { return strings.Compare(a.ID, b.ID) })
 		r.countReads(tableData, len(all))

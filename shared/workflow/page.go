@@ -55,6 +55,7 @@ func (o Order) Compare(a, b string) int {
 type Page struct {
 	Limit int
 	Token string
+	After string // of rows: id that the first page follows
 }
 
 // List is a part of a list. NextToken is empty on the last page. Skipped are the ids of executions

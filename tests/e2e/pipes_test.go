@@ -58,7 +58,7 @@ func TestPipes_RowsAreStoredOrReplayed(t *testing.T) {
 	s.publish(chargeDefinition)
 	rows := func(where string) (txns []string) {
 		t.Helper()
-		for row, err := range s.Rows(ctx, "payments", where) {
+		for row, err := range s.Rows(ctx, "payments", where, "") {
 			if err != nil {
 				t.Fatal(err)
 			}

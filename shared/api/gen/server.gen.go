@@ -2466,6 +2466,9 @@ type ListRowsParams struct {
 	// Where Only rows of which this expression is true: over the columns by their names (null where there is no value), and over `row`, which has the columns and id, at, execution, workflow and step. It is not true where it cannot be evaluated
 	Where *string `form:"where,omitempty" json:"where,omitempty"`
 
+	// After Only the rows that follow the one with this id, whether or not it is there
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
 	// Limit Items per page; a page may hold fewer
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5301,6 +5304,19 @@ func (siw *ServerInterfaceWrapper) ListRows(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "where"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "where", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
 		}
 		return
 	}

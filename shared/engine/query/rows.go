@@ -42,7 +42,7 @@ func (v *Service) Rows(ctx context.Context, c workflow.Caller, name, where strin
 	for range maxRowReads {
 		// Read only as many as still fit into the page, so that the token of this read is the token
 		// of the page.
-		read, err := ports.Rows.Rows(ctx, c.Tenant, name, workflow.Page{Limit: p.Limit - len(list.Items), Token: p.Token})
+		read, err := ports.Rows.Rows(ctx, c.Tenant, name, workflow.Page{Limit: p.Limit - len(list.Items), Token: p.Token, After: p.After})
 		if err != nil {
 			return list, err
 		}

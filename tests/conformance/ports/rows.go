@@ -83,6 +83,12 @@ func Rows(t *testing.T, open Open) {
 			if !cmp.Equal(got, want, compareRawJSON) {
 				s.Errorf("%s", cmp.Diff(want, got, compareRawJSON))
 			}
+			for after, from := range map[string]int{want[6].ID: 7, want[6].ID + "!": 7, "0": 0, want[len(want)-1].ID: len(want)} {
+				list := must[workflow.List[workflow.Row]](s)(s.Rows.Rows(s.ctx, s.tenant, "t", workflow.Page{Limit: 100, After: after}))
+				if len(list.Items)+from != len(want) || from < len(want) && !cmp.Equal(list.Items, want[from:], compareRawJSON) {
+					s.Errorf("after %s: %s", after, cmp.Diff(want[from:], list.Items, compareRawJSON))
+				}
+			}
 			for _, other := range [][2]string{{s.tenant, "t2"}, {s.tenant + "x", "t"}} {
 				if list := must[workflow.List[workflow.Row]](s)(s.Rows.Rows(s.ctx, other[0], other[1], workflow.Page{})); len(list.Items) > 0 {
 					s.Errorf("%v has %v", other, list.Items)
