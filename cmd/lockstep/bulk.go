@@ -169,7 +169,7 @@ func bulkNotes(req views.BulkRequest, x views.BulkItem) (before, after string) {
 		return "no rollback of it has failed that can be tried again: it will be refused", ""
 	case req.Rollback || !x.CanRollback:
 	case req.Verb == views.BulkRetry:
-		return "a rollback has failed: this goes forward; --rollback tries it again", "; it goes forward, although a rollback had failed"
+		return "a rollback has failed: this goes forward and gives it up; --rollback tries it again", "; it goes forward, although a rollback had failed"
 	case req.Verb == views.BulkAcknowledge || req.Verb == views.BulkUnlock:
 		return "a rollback has failed: this gives up to try it again", "; its rollback, which had failed, cannot be tried again"
 	}

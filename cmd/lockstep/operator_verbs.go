@@ -223,7 +223,9 @@ execution ("lockstep rerun ID"), or go on regardless (--force).
 After a rollback that has failed there are two ways: forward, as above, or --rollback, which goes
 on with the rollback once you have mended what it failed for. It undoes what failed to be undone
 or was never reached, under the locks that the execution has kept. A workflow that undoes another
-execution does so with --force although others have changed its entities since.
+execution does so with --force although others have changed its entities since. Forward gives that
+rollback up: steps that were undone, or should have been, are executed again, also those whose
+undoing has failed.
 
 Take retry to go on with this execution, under its id, once what failed is mended: with the same
 parameters, and for the entities that it has. Take "lockstep rerun ID" for another execution that

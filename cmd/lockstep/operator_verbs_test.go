@@ -244,7 +244,7 @@ func TestBulk_ListsAsksAndTells(t *testing.T) {
 		{"bulk cancel --state RUNNING --yes", `false,"error":{"code":"illegal_transition","detail":"it has ended","errors":[]}`, `POST /workflow-execution/bulk?state=RUNNING&verb=cancel {}`, "illegal_transition: it has ended", exitPartial},
 		{"bulk retry --workflow a/b --dry-run", `false,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING", 0},
 		{"bulk retry --workflow a/b", `false,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING", exitUsage}, // nobody says yes
-		{"bulk retry --workflow a/b --dry-run", `false,"canRollback":true,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING  a rollback has failed: this goes forward; --rollback tries it again", 0},
+		{"bulk retry --workflow a/b --dry-run", `false,"canRollback":true,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=retry&workflow=a%2Fb {}`, "RUNNING  a rollback has failed: this goes forward and gives it up; --rollback tries it again", 0},
 		{"bulk retry --workflow a/b --yes", `true,"canRollback":true,"error":null`, `POST /workflow-execution/bulk?verb=retry&workflow=a%2Fb {}`, "done; it goes forward, although a rollback had failed", 0},
 		{"bulk acknowledge --workflow a/b --dry-run", `false,"canRollback":true,"error":null`, `POST /workflow-execution/bulk?dryRun=true&verb=acknowledge&workflow=a%2Fb {}`, `RUNNING  a rollback has failed: this gives up to try it again`, 0},
 		{"bulk unlock --workflow a/b --yes", `true,"canRollback":true,"error":null`, `POST /workflow-execution/bulk?verb=unlock&workflow=a%2Fb {}`, "done; its rollback, which had failed, cannot be tried again", 0},

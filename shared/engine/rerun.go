@@ -225,7 +225,11 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 			found = append(found, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
-	return nil, rerunInvalid("none", fmt.Sprintf("execution %s has no %s entities; it has: %s", x.ID, chosen.Choice, cmp.Or(strings.Join(found, ", "), "none")))
+	others := ""
+	if slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Child != nil }) {
+		others = "; what its steps have started are executions of their own: rerun those that failed"
+	}
+	return nil, rerunInvalid("none", fmt.Sprintf("execution %s has no %s entities; it has: %s%s", x.ID, chosen.Choice, cmp.Or(strings.Join(found, ", "), "none"), others))
 }
 
 // repeats reports whether a choice includes an entity with this outcome.

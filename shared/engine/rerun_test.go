@@ -226,3 +226,16 @@ func TestRerun_OfManyEntities(t *testing.T) {
 		t.Errorf("repeated over %v: %s", x.Scope.Counts, x.Outcome())
 	}
 }
+
+// What has failed in an execution that a step has started is run again by running that one again.
+func TestRerun_OfAnExecutionWithChildrenNamesThem(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("child", "steps: [{label: one, functionBlock: p/pure:1, runOn: device}]\n")
+	s.Publish("w", "steps: [{label: call, continueOnError: true, workflowReference: {workflow: p/child:1, mode: dispatch}}]\n")
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "REFUSED"} }
+	id := s.Start("w", "d000")
+	settle(s)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	_, err := rerun(s, id, chosen(views.RerunFailed))
+	wantRefused(t, err, workflow.CodeInvalid, "what its steps have started are executions of their own")
+}

@@ -55,7 +55,7 @@ func DescribeEntities(x views.ExecutionView) string {
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
 		fmt.Fprintf(&b, "  and %d more", more)
 		if x.ID != "" {
-			fmt.Fprintf(&b, ": \"lockstep jobs %s\" lists the jobs of all", x.ID)
+			fmt.Fprintf(&b, ": \"lockstep jobs %s --all\" lists the jobs of all", x.ID)
 		}
 		b.WriteString("\n")
 	}
@@ -89,7 +89,7 @@ func DescribeEntities(x views.ExecutionView) string {
 		if f.Execution != nil && f.State != nil && *f.State == sm.ExecutionFailedUnsafe {
 			first = fmt.Sprintf(`"lockstep acknowledge %s", since another one needs the locks that it keeps, `, *f.Execution)
 		}
-		next(`mend what the rollback has failed for, then %s"lockstep retry %s --rollback" undoes the rest; "lockstep retry %s" goes forward instead; or undo by hand what remains, then "lockstep acknowledge %s".`, first, x.ID, x.ID, x.ID)
+		next(`mend what the rollback has failed for, then %s"lockstep retry %s --rollback" undoes the rest; "lockstep retry %s" goes forward instead, executes again what was undone or was to be, and gives this rollback up; or undo by hand what remains, then "lockstep acknowledge %s".`, first, x.ID, x.ID, x.ID)
 	case x.State == sm.ExecutionFailedUnsafe && x.Kept != nil && *x.Kept == 0:
 		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" %s with all locks taken anew%s.`, x.ID, x.ID, again, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe && x.Parent != nil:

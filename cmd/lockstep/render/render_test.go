@@ -234,7 +234,7 @@ func TestDescribeEntities_NamesWhatWasNotUndone(t *testing.T) {
 		FailedRollback: &views.FailedRollback{Step: "hotel", Execution: &undoing, State: &safe, Entities: []string{"device/d1", "device/d2"}},
 	}
 	want := `Not undone: step hotel: execution u-1 was to undo it, and ended in FAILED_SAFE_ACK; entities: device/d1, device/d2 ("lockstep status u-1")
-Next: mend what the rollback has failed for, then "lockstep retry x-1 --rollback" undoes the rest; "lockstep retry x-1" goes forward instead; or undo by hand what remains, then "lockstep acknowledge x-1".
+Next: mend what the rollback has failed for, then "lockstep retry x-1 --rollback" undoes the rest; "lockstep retry x-1" goes forward instead, executes again what was undone or was to be, and gives this rollback up; or undo by hand what remains, then "lockstep acknowledge x-1".
 `
 	if got := DescribeEntities(x); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -272,7 +272,7 @@ func TestDescribeEntities_NamesWhatFailed(t *testing.T) {
 	}
 	want := `Entities: 37 SUCCEEDED, 1 FAILED_SAFE, 2 FAILED_UNSAFE.
   device/sw-7  FAILED_UNSAFE  step reload  TIMEOUT: no answer\nwithin 5s
-  and 2 more: "lockstep jobs x-1" lists the jobs of all
+  and 2 more: "lockstep jobs x-1 --all" lists the jobs of all
 Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockstep retry x-1" tries again on those that are still locked.
 `
 	if got := DescribeEntities(x); got != want {

@@ -24,7 +24,7 @@ func (v *Service) Next(ctx context.Context, c workflow.Caller, id string, p work
 	x := i.Execution()
 	switch {
 	case !x.Probe:
-		return answer, workflow.Errorf(workflow.CodeConflict, "execution %s is not a probe: only an execution that was started with mode probe stops in front of a step", id)
+		return answer, workflow.Errorf(workflow.CodeConflict, "execution %s is not a probe, and only of a probe is it known what would be done next; one that goes step by step says in front of which step it waits", id)
 	case x.State != sm.ExecutionCompleted && x.State != sm.ExecutionCompletedAck:
 		return answer, workflow.Errorf(workflow.CodeConflict, "probe %s is in state %s: what would be done next is known once it has completed", id, x.State)
 	}
