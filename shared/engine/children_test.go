@@ -70,7 +70,7 @@ func members(s *harness.Harness, id string, seq int) []*workflow.Execution {
 // outputs are a list in the order of the items.
 func TestChildren_OneForEachItem(t *testing.T) {
 	s, id := setOf(t, `items: "${`+names(7)+`}", maxInFlight: 3`, siteYAML,
-		`  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {all: "${sites.results.map(r, r.output.name)}", states: "${sites.results.map(r, r.state)}", first: "${sites.results[0].id}"}}`+"\n")
+		`  - {label: after, functionBlock: p/pure:1, runOn: global, parameters: {all: "${sites.results.map(r, r.output.name)}", states: "${sites.results.map(r, r.state)}", first: "${sites.results[0].id}", same: "${sites.results.all(r, sites.children[r.id] == r) ? size(sites.children) : -1}"}}`+"\n")
 	most := 0
 	s.Faults = func(faults.Call) faults.Fault {
 		working := 0
@@ -90,7 +90,7 @@ func TestChildren_OneForEachItem(t *testing.T) {
 	}
 	children := members(s, id, r.Seq)
 	last := s.BlockCalls[len(s.BlockCalls)-1]
-	want := fmt.Sprintf(`{"all":["s000!","s001!","s002!","s003!","s004!","s005!","s006!"],"first":"%s","states":["COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK"]}`, children[0].ID)
+	want := fmt.Sprintf(`{"all":["s000!","s001!","s002!","s003!","s004!","s005!","s006!"],"first":"%s","same":7,"states":["COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK","COMPLETED_ACK"]}`, children[0].ID)
 	if got := string(last.Parameters); last.Step != "after" || got != want {
 		t.Errorf("%s", got)
 	}

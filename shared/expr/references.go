@@ -154,7 +154,7 @@ func (f *referenceFinder) noteName(name, field string, bound []string) {
 	}
 	label := []string{name}
 	read := References{Labels: label}
-	if field != "results" {
+	if field != "results" && field != "children" { // the results of a step that starts executions, by their ids
 		read.OwnResults = label
 	}
 	if field != "result" {

@@ -153,7 +153,8 @@ func (p *Planner) sameList(ctx context.Context, a, b *workflow.Value) (bool, err
 	return bytes.Equal(first, second), err
 }
 
-// bindItemResults binds the results of a step over items: a list in the order of the items.
+// bindItemResults binds the results of a step over items: a list in the order of the items. Those of executions
+// that it has started are bound by their ids, too.
 func (p *Planner) bindItemResults(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, s *exprScope) error {
 	results, err := p.itemResults(ctx, x, r, o)
 	if err != nil {
@@ -162,8 +163,33 @@ func (p *Planner) bindItemResults(ctx context.Context, x *workflow.Execution, r,
 	if s.resultBytes += len(results); s.resultBytes > p.MaxResultBytes {
 		return p.resultsTooLarge(s, o)
 	}
-	s.bindings.Fields[o.StepIndex], err = workflow.EncodeJSON(map[string]json.RawMessage{"results": results})
+	fields := map[string]json.RawMessage{"results": results}
+	if p.Program.Nodes[o.StepIndex].StartsChild() {
+		if fields["children"], err = childrenByID(results); err != nil {
+			return err
+		}
+	}
+	s.bindings.Fields[o.StepIndex], err = workflow.EncodeJSON(fields)
 	return err
+}
+
+// childrenByID returns the results of executions that a step has started, by their ids.
+func childrenByID(results json.RawMessage) (json.RawMessage, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(results, &list); err != nil {
+		return nil, err
+	}
+	byID := map[string]json.RawMessage{}
+	for _, one := range list {
+		var child struct{ ID string }
+		if err := json.Unmarshal(one, &child); err != nil {
+			return nil, err
+		}
+		if child.ID != "" { // null for an item whose execution was never started
+			byID[child.ID] = one
+		}
+	}
+	return workflow.EncodeJSON(byID)
 }
 
 // itemResults returns the results of a step run's jobs and of the earlier step runs that it builds
