@@ -48,7 +48,8 @@ func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow
 		streak.UnavailableSince = now
 	case !outage:
 		if since := streak.UnavailableSince; !since.IsZero() {
-			streak.Since, streak.UnavailableSince = streak.Since.Add(now.Sub(since)), time.Time{}
+			// A handler that paused may know of an outage that began after its own time.
+			streak.Since, streak.UnavailableSince = streak.Since.Add(max(0, now.Sub(since))), time.Time{}
 		}
 		if !streak.Unfinished {
 			streak.Count++

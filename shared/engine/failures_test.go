@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -385,4 +386,27 @@ func TestApplyUpdates_GivesUpAndReleasesLocks(t *testing.T) {
 		t.Errorf("the next execution: %+v", x.Error)
 	}
 	s.CheckInvariants()
+}
+
+// A handler that pauses between a failure and its record may find an outage that began later. That makes the
+// streak no older than it was.
+func TestFailures_LateRecordMakesNoStreakOlder(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
+	id := s.Start("w", "d000")
+	s.Faults = nil
+	x := s.Load(id)
+	began := s.Now()
+	fail := errors.New("it fails")
+	wakeup := workflow.Wakeup{Tenant: x.Tenant, Execution: id}
+	s.Engine.RecordFailure(s.Context(), wakeup, fail)
+	outage := workflow.FailureStreak{Since: began, Count: 1, Reason: "it fails", UnavailableSince: began.Add(3 * time.Minute)}
+	if err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, outage); err != nil {
+		t.Fatal(err)
+	}
+	s.Engine.RecordFailure(s.Context(), wakeup, fail) // of a wake-up from before the outage
+	if got := s.Load(id).FailureStreak; got == nil || got.Since.Before(began) || got.Count != 2 {
+		t.Errorf("failures since %s: %+v", began, got)
+	}
 }

@@ -46,7 +46,7 @@ func TestMutation_DetectedAndShrunk(t *testing.T) {
 
 // smallSeeds broke an invariant once, with small bounds. The first two showed that a start stored the
 // entities that it had read ahead under an id that its key could still change.
-var smallSeeds = []string{"340", "357", "470001944", "470002010", "1300000896", "70129405", "91000569", "42000000479"}
+var smallSeeds = []string{"340", "357", "470001944", "470002010", "1300000896", "70129405", "91000569", "42000000479", "198636872"}
 
 // TestSmall_SeedsThatBrokeAnInvariant simulates these seeds.
 func TestSmall_SeedsThatBrokeAnInvariant(t *testing.T) {
