@@ -47,9 +47,13 @@ func (w *workspace) fetchDiscovery(ctx context.Context, draft *workflow.Executio
 var errLargeSearch = errors.New("the entities of the execution are selected by a wake-up")
 
 // leaveSearch leaves an execution whose entities a request does not search to the handler of a wake-up.
+// One that is new is stored before, and is then what is stored: it may have been there already.
 func (w *workspace) leaveSearch(ctx context.Context) error {
 	if w.execution.Version == 0 {
-		if err := w.createOnly(ctx, w.execution); err != nil {
+		if err := w.createOnly(ctx, w.execution.Clone()); err != nil {
+			return err
+		}
+		if err := w.load(ctx); err != nil {
 			return err
 		}
 	}

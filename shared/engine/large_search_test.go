@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -58,4 +59,61 @@ func TestStart_LargeSearchIsDoneByWakeup(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A start whose entities a wake-up is to search has succeeded once the execution is stored, and
+// answers what is stored.
+func TestStart_LargeSearchIsStored(t *testing.T) {
+	for _, fault := range []faults.Fault{faults.Throttled, faults.LostReply, faults.Repeated} {
+		t.Run(fault.String(), func(t *testing.T) {
+			o := harness.Options()
+			o.InlineMaxBytes = 1
+			s := harness.New(t, 1, o)
+			s.RegisterBlocks()
+			s.ImportDevices("d000")
+			s.Publish("w", stepsYAML("one once device"))
+			s.Faults = faults.Next("store.create", fault)
+			req := harness.NewStartRequest("w", "d000")
+			req.IdempotencyKey = "k"
+			x, _, err := s.Engine.Start(context.Background(), harness.Caller, req)
+			s.Faults = nil
+			stored := s.States(harness.Caller.Tenant)
+			if (err == nil) != (len(stored) == 1) && fault != faults.LostReply {
+				t.Fatalf("answers %v, and stores %v", err, stored)
+			}
+			if again, _, err2 := s.Engine.Start(context.Background(), harness.Caller, req); err2 != nil || err == nil && again.ID != x.ID {
+				t.Errorf("the same request again: %v", err2)
+			}
+			settle(s)
+			if len(s.States(harness.Caller.Tenant)) != 1 {
+				t.Errorf("stored: %v", s.States(harness.Caller.Tenant))
+			}
+		})
+	}
+}
+
+// A start that finds its execution stored already, by a request that was repeated, answers with that.
+func TestStart_LargeSearchOfAnExecutionThatExists(t *testing.T) {
+	o := harness.Options()
+	o.InlineMaxBytes = 1
+	s := harness.New(t, 1, o)
+	s.RegisterBlocks()
+	s.ImportDevices("d000")
+	s.Publish("w", stepsYAML("one once device"))
+	req := harness.NewStartRequest("w", "d000")
+	req.IdempotencyKey = "k"
+	late := s.StartTask("late", func() {
+		x, _, err := s.Engine.Start(context.Background(), harness.Caller, req)
+		if stored := s.Load(x.ID); err != nil || x.State != stored.State {
+			t.Errorf("answers %s, stored is %s: %v", x.State, stored.State, err)
+		}
+	})
+	if !late.RunUntil("store.create") {
+		t.Fatal("it creates nothing")
+	}
+	if _, _, err := s.Engine.Start(context.Background(), harness.Caller, req); err != nil {
+		t.Fatal(err)
+	}
+	settle(s)
+	late.Finish()
 }
