@@ -47,6 +47,8 @@ type Checker struct {
 	MayBreak func(id string) bool
 	// Retention is how long an ended execution is kept, 0 for ever.
 	Retention time.Duration
+	// Polled reports whether programs poll for packs in this scenario.
+	Polled bool
 	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)
 

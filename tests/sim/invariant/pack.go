@@ -100,7 +100,7 @@ func (w *Checker) checkJobRecord(key workflow.PackKey, before workflow.JobCode, 
 	switch {
 	case rec.Code == workflow.JobCodeNotExecuted && len(calls) > 0 && !calls[0].Pure && !w.forgottenJobs[job]:
 		w.Failf(invNotExecuted, "job %s was called, but is recorded as %s", job, rec.Code)
-	case rec.Code == workflow.JobCodeFail && rec.Failure != nil && rec.Failure.Code == workflow.FailureTimeout && len(calls) == 0:
+	case w.Polled && rec.Code == workflow.JobCodeFail && rec.Failure != nil && rec.Failure.Code == workflow.FailureTimeout && len(calls) == 0:
 		// A job that a program has polled counts as started from then on, and may time out before it is.
 	case (rec.Code == workflow.JobCodeOK || rec.Code == workflow.JobCodeFail) && len(calls) == 0:
 		w.Failf(invNoJobLost, "job %s is %s, but was never called", job, rec.Code)

@@ -56,6 +56,9 @@ type Oracle struct {
 	Failf func(law, format string, args ...any)
 
 	Now time.Time
+	// Polled reports whether programs poll for packs in this scenario. A job that one of them has
+	// polled counts as started, and may time out, or be taken over, before its block is called.
+	Polled bool
 	// KnownSince is the time since which the process that makes the current call has known what it
 	// decides by. Skew is how far a clock may be wrong.
 	KnownSince time.Time
