@@ -73,8 +73,10 @@ const (
 	attrTaken  = "taken"
 )
 
-// rateRetention is how long the item of a rate is kept after everything has been made up for.
-const rateRetention = 24 * time.Hour
+// rateRetention is how long the item of a rate is kept after everything has been made up for. The
+// calls of a trigger are stored by the number that its rate gave them, so the numbers must go on for
+// as long as one of them is remembered: begun again, they would replace the newest calls first.
+const rateRetention = callRetention + 24*time.Hour
 
 // maxRateRounds bounds how often a call retries because others use the rate at the same time.
 const maxRateRounds = 4

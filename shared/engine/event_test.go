@@ -138,7 +138,7 @@ func TestEvent_RefusedForGood(t *testing.T) {
 	for _, c := range triggerCalls(s, "placed") {
 		statuses[c.Status]++
 	}
-	if fmt.Sprint(statuses) != "map[200:2 202:1 400:2 403:1]" {
+	if fmt.Sprint(statuses) != "map[200:2 202:2 400:2 403:1]" {
 		t.Errorf("%v", statuses)
 	}
 	for event, want := range map[string]workflow.Code{

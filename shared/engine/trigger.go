@@ -351,7 +351,12 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 	var key string
 	switch {
 	case c.byHand:
-		key = fmt.Sprintf("fired-%02d", c.now.Unix()%workflow.MaxRefusedMinutes)
+		use, err := c.e.OpenPorts().Registry.TakeRate(context.WithoutCancel(ctx), c.caller.Tenant, "fired/"+c.name, firedRate, firedWithin, c.now)
+		if err != nil {
+			c.e.Log.WarnContext(ctx, "call of a trigger not remembered", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
+			return
+		}
+		key = fmt.Sprintf("fired-%03d", use.Sequence%workflow.MaxTriggerCalls)
 	case c.sequence > 0:
 		key = fmt.Sprintf("call-%03d", c.sequence%workflow.MaxTriggerCalls)
 	case c.e.refused.first(c.caller.Tenant+"#"+c.name+"#"+kind, c.now):
@@ -363,6 +368,12 @@ func (c *triggered) remember(ctx context.Context, receipt views.TriggerReceipt, 
 		c.e.Log.WarnContext(ctx, "call of a trigger not remembered", observe.Tenant, c.caller.Tenant, "trigger", c.name, observe.Err(err))
 	}
 }
+
+// firedRate is a rate that nobody exceeds by hand. It only numbers the calls, so that each of those
+// made in one second has a line in the history.
+var firedRate = workflow.Rate{Count: 100, Per: time.Second}
+
+const firedWithin = time.Hour
 
 // Limits for what is remembered about the invalid parts of a call.
 const (

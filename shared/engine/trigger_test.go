@@ -317,3 +317,40 @@ func TestTrigger_PausedAndFired(t *testing.T) {
 		t.Errorf("%+v", calls)
 	}
 }
+
+// Every call by hand has a line in the history, also those within one second, up to a hundred of them.
+func TestTrigger_RemembersEveryCallByHand(t *testing.T) {
+	s := newTriggered(t)
+	fire := func(delivery, body string) error {
+		_, err := s.Engine.FireTrigger(context.Background(), harness.Caller, "push", views.FireRequest{Body: json.RawMessage(body), Headers: map[string]string{"x-delivery": delivery, "x-event": "by hand"}})
+		return err
+	}
+	for i := range 6 {
+		if err := fire(fmt.Sprintf("d%d", i), `{"ref":"main"}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fire("bad", `{}`); !workflow.Is(err, workflow.CodeInvalid) {
+		t.Errorf("without ref: %v", err)
+	}
+	executions, refused := map[string]bool{}, 0
+	for _, c := range triggerCalls(s, "push") {
+		if c.Status == 400 {
+			refused++
+			continue
+		}
+		executions[c.Execution] = true
+	}
+	if len(executions) != 6 || refused != 1 {
+		t.Errorf("%d executions, %d refused", len(executions), refused)
+	}
+	for i := range 2 * workflow.MaxTriggerCalls {
+		s.Advance(10 * time.Millisecond)
+		if err := fire("bad", `{}`); !workflow.Is(err, workflow.CodeInvalid) {
+			t.Fatal(i, err)
+		}
+	}
+	if calls := triggerCalls(s, "push"); len(calls) != workflow.MaxTriggerCalls {
+		t.Errorf("%d calls", len(calls))
+	}
+}

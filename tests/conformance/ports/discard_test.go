@@ -129,3 +129,27 @@ func TestDynamo_DiscardSetsTTLOnItsItemsOnly(t *testing.T) {
 		t.Errorf("pack %v, %v", p, err)
 	}
 }
+
+// A rate outlives the calls of a trigger, which are stored by the number that it gave them.
+func TestDynamo_RateOutlivesTheCallsItNumbers(t *testing.T) {
+	t.Parallel()
+	v, ctx := openView(&faultInjector{}, new(cost.Meter)), t.Context()
+	name, at := uuid.Must(uuid.NewV7()).String(), time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)
+	if _, err := v.Registry.TakeRate(ctx, "acme", "trigger/"+name, workflow.Rate{Count: 1, Per: time.Minute}, 0, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Registry.PutTriggerCall(ctx, "acme", name, "call-001", workflow.TriggerCall{At: at}); err != nil {
+		t.Fatal(err)
+	}
+	var rate, call int64
+	for key, ttl := range itemTTLs(t, tables.Registry, name) {
+		if strings.Contains(key, "rate#") {
+			rate = ttl
+		} else {
+			call = ttl
+		}
+	}
+	if call <= at.Unix() || rate < call {
+		t.Errorf("the rate expires at %d, the call at %d", rate, call)
+	}
+}
