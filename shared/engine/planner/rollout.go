@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine/definitions"
@@ -133,24 +132,22 @@ func divideByShare(shares []spec.Share, on []*workflow.ScopeEntity) (names []str
 		names = append(names, s.String())
 	}
 	names = append(names, "100%")
+	upTo := map[string][]int{} // how many entities of a type have had their turn after each wave
+	for entityType, n := range total {
+		for _, s := range shares {
+			upTo[entityType] = append(upTo[entityType], s.Of(n))
+		}
+	}
 	waveOf = make([]int, len(on))
 	for i, e := range on {
 		w := 0
-		for w < len(shares) && before[e.Key.Type] >= shareOf(shares[w], total[e.Key.Type]) {
+		for w < len(shares) && before[e.Key.Type] >= upTo[e.Key.Type][w] {
 			w++
 		}
 		waveOf[i] = w
 		before[e.Key.Type]++
 	}
 	return names, waveOf
-}
-
-// shareOf returns how many of total entities a share is: at least one.
-func shareOf(s spec.Share, total int) int {
-	if s.Percent > 0 {
-		return int(math.Ceil(float64(total) * s.Percent / 100))
-	}
-	return s.Count
 }
 
 // dividedWaves holds the waves of a rollout with their entities.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -278,10 +277,7 @@ func (b *planBuilder) tolerated(i, entities, scope int) int {
 	case handler >= 0 && !b.Program.Nodes[handler].StopsAtFailure():
 		total = entities
 	}
-	if t.Percent > 0 {
-		return int(math.Floor(t.Percent * float64(total) / 100))
-	}
-	return t.Count
+	return t.Most(total)
 }
 
 // smallestWave returns the number of entities in the smallest wave of a rollout; entities if the

@@ -208,14 +208,6 @@ type Tolerance struct {
 	Percent float64 `json:"percent,omitempty"`
 }
 
-// Allows reports whether failed of total jobs are tolerated.
-func (t Tolerance) Allows(failed, total int) bool {
-	if t.Percent > 0 {
-		return float64(failed)*100 <= t.Percent*float64(total)
-	}
-	return failed <= t.Count
-}
-
 // Step is one node of the tree of a definition. It calls a block, contains an embedded
 // workflow, refers to another definition, sets variables, or chooses between cases.
 type Step struct {

@@ -47,7 +47,7 @@ var executions = []Mutation{
 	{Name: "a failed rollback wave is ignored", Edits: []Edit{{rollback, "\tcase failed != nil:\n", "\tcase false:\n"}, {rollback, "\tif d.config().RollbackContinue || d.execution.Undo != nil {\n", "\tif true {\n"}}},
 	{Name: "irreversible steps are rolled back", Edits: []Edit{{classify, "\tcase !r.Reversible:\n", "\tcase false:\n"}}},
 	{Name: "unknown outcomes are rolled back", Edits: []Edit{{classify, "case r.Counts.Unknown > 0 && !r.UndoHarmless:", "case false:"}}},
-	{Name: "the failure tolerance is one less", Edits: []Edit{{spec, "\treturn failed <= t.Count\n", "\treturn failed < t.Count || failed == 0\n"}}},
+	{Name: "the failure tolerance is one less", Edits: []Edit{{"shared/workflow/spec/share.go", "\treturn t.Count\n", "\treturn max(0, t.Count-1)\n"}}},
 	{Name: "the timer is not set again", Edits: []Edit{{decider, `	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.canDelayTimer():
 		d.execution.DueAt, d.changed = d.wakeAt, true
 `, `	case d.execution.DueAt.IsZero(), d.wakeAt.Before(d.execution.DueAt), d.paused && d.execution.State == sm.ExecutionWaiting:

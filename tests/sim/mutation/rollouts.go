@@ -10,7 +10,8 @@ const (
 // rollouts are mistakes about steps that are executed wave by wave.
 var rollouts = []Mutation{
 	{Name: "a wave has all entities", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "at == wave || at < 0 {", "at == wave || true {"}}},
-	{Name: "a share is rounded down", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "math.Ceil(", "math.Floor("}}},
+	{Name: "a share is rounded down", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{"shared/workflow/spec/share.go", "\t\tif !exact {\n", "\t\tif false && !exact {\n"}}},
+	{Name: "a percentage is that of the nearest binary fraction", Test: "shared/workflow/spec:TestPercent_IsOfTheDecimalsThatWereWritten", Edits: []Edit{{"shared/workflow/spec/share.go", "\tshare.Mul(", "\tshare.SetFloat64(percent)\n\tshare.Mul("}}},
 	{Name: "what the shares leave is in no wave", Test: "shared/engine/planner:TestDivide_ByShare", Edits: []Edit{{plannerRollout, "numbers[e.Place-1] = number[waveOf[i]]", "if waveOf[i]+1 < len(names) {\n\t\t\tnumbers[e.Place-1] = number[waveOf[i]]\n\t\t}"}}},
 	{Name: "the order of waves is by name only", Test: "shared/engine:TestRollout_Waves", Edits: []Edit{{plannerRollout, "cmp.Or(place(a)-place(b), cmp.Compare(a, b))", "cmp.Or(0*(place(a)-place(b)), cmp.Compare(a, b))"}}},
 	{Name: "a rollout pauses in front of a wave without entities", Test: "shared/engine:TestRollout_RetryGoesOnWithTheWaveThatFailed", Edits: []Edit{{plannerRollout, "at >= n.Index {\n\t\t\tnext = min(next, at)", "at >= 0 {\n\t\t\tnext = n.Index"}}},
