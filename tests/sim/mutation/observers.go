@@ -1,7 +1,7 @@
 package mutation
 
 // observers are mistakes in delivering events to subscriptions. The simulation has no
-// subscriptions; the tests of package engine deliver with a fault at every call.
+// subscriptions, and few ends that start executions; the tests of package engine deliver with a fault at every call.
 var observers = []Mutation{
 	{Name: "a delivery that is refused for good is lost", Test: "shared/engine:TestObserver_ResumedAfterGone", Edits: []Edit{{"shared/engine/deliver.go", "return suspendedRetry, workflow.Errorf(workflow.CodeUnavailable, \"subscription %s is suspended: %w\", s.Name, err)", "return 0, nil"}}},
 	{Name: "an execution at rest keeps no timer for its announcement", Test: "shared/engine:TestObserver_IsToldOfEveryEvent", Edits: []Edit{{"shared/lifecycle/published.go", "\tcase d.decision.Idle && (d.idleUntil.IsZero() || at.Before(d.idleUntil)):\n\t\td.idleUntil = at\n", ""}}},
@@ -25,6 +25,10 @@ var observers = []Mutation{
 	{Name: "an execution whose end starts something is published only if somebody observes", Test: "shared/engine:TestOnEnd_IsTriedAgain", Edits: []Edit{{"shared/engine/announce.go", "(w.execution.Piped || len(w.execution.OnEnd) > 0)", "w.execution.Piped"}}},
 	{Name: "an end of an earlier try is taken for one of the last", Test: "shared/engine:TestOnEnd_EndsOfEarlierTries", Edits: []Edit{{"shared/engine/follow_up.go", "\t\t\ttry--\n\t\t}\n", "\t\t}\n"}}},
 	{Name: "nobody learns why an end has started nothing", Test: "shared/engine:TestOnEnd_IsTriedAgain", Edits: []Edit{{"shared/engine/follow_up.go", "\te.rememberUnstarted(ctx, d, receives, err)\n\te.Log", "\te.Log"}}},
+	{Name: "what an earlier end cannot start hides what the last one cannot", Test: "shared/engine:TestOnEnd_ShowsTheLastEndBesideEarlierOnes", Edits: []Edit{{"shared/workflow/subscription.go", "return OnEndSubscriber + \"/\" + followUp }", "return OnEndSubscriber + followUp[:0] }"}}},
+	{Name: "a follow-up that is a dead letter seems to be tried again", Test: "shared/engine:TestOnEnd_ShowsWhatIsTriedAgain", Edits: []Edit{{"shared/engine/delivery_attempts.go", "a.Attempts >= topology.MaxReceiveHooksOut", "a.Attempts > topology.MaxReceiveHooksOut"}}},
+	{Name: "the rows after one begin with it", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{"shared/sim/rows.go", "row.ID <= page.After", "row.ID < page.After"}}},
+	{Name: "what executions have given is not found by their ids", Test: "shared/engine:TestChildren_OneForEachItem", Edits: []Edit{{"shared/engine/planner/foreach.go", "if child.ID != \"\" {", "if child.ID == \"\" {"}}},
 	{Name: "all data of an event is told", Test: "shared/engine:TestObserver_ToldNoSecrets", Edits: []Edit{{"shared/workflow/subscription.go", "return !observedData[key]", "return key == \"\""}}},
 	{Name: "executions that nobody observes are announced", Test: "shared/engine:TestObserver_UnobservedExecutionsCostNothing", Edits: []Edit{{"shared/engine/announce.go", "if !w.facts.Observed || x == nil ||", "if w.e.SubscriptionsAge == 0 || x == nil ||"}}},
 	{Name: "people are told of success", Test: "shared/engine:TestObserver_Alerts", Edits: []Edit{{"shared/engine/alert.go", "case outcome == workflow.OutcomeSucceeded, outcome == workflow.OutcomeProbed:", "case outcome == workflow.OutcomeProbed:"}}},
