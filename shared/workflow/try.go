@@ -37,6 +37,14 @@ func (x *Execution) RetriedFor(r *StepRun, place int) bool {
 	return slices.ContainsFunc(x.StepRuns, func(o StepRun) bool { return x.repeatsFailed(&o, r) && x.ScopeOf(&o).TakesIn(place) })
 }
 
+// RetriedForItem reports whether a later try starts another execution for the item of a set, from 0. A try that
+// repeats the failed ones does not for those that ended well, unless the items are others by then.
+func (x *Execution) RetriedForItem(r *StepRun, item int) bool {
+	return r.SupersededBy > 0 || slices.ContainsFunc(x.StepRuns, func(o StepRun) bool {
+		return x.repeatsFailed(&o, r) && o.List != nil && (o.Only == nil || !o.List.Same(r.List) || o.Only.Contains(item+1))
+	})
+}
+
 // LastForwardTry returns the last try that was meant to execute steps: later tries have only rolled
 // back what is left of it.
 func (x *Execution) LastForwardTry() int { return x.Try - x.RollbackTries }

@@ -116,6 +116,7 @@ func childrenOf(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) 
 	return func(lane int) (views.ChildExecutionView, error) {
 		number := r.ItemOf(lane)
 		shown := shownChild(r.ChildID(i.Execution().ID, lane), r)
+		shown.Superseded = i.Execution().RetriedForItem(r, number)
 		if shown.Item = &number; number < len(items) {
 			shown.ItemText = ptr((&workflow.Item{Number: number, Value: items[number]}).Text())
 		}

@@ -2,8 +2,10 @@ package query_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,5 +134,54 @@ func TestChildren_OfASet(t *testing.T) {
 	result, err := s.Query.Result(context.Background(), harness.Caller, id)
 	if r := result.Steps["each"]; err != nil || len(r.Results) != 3 || string(r.Results["2"]) != `{"id":"`+child.ID+`","state":"COMPLETED_ACK","output":{"n":"c"}}` {
 		t.Errorf("%s, %v", r.Results["2"], err)
+	}
+}
+
+// A retry repeats what failed of a set. Of the earlier children, those in whose place it has started others are superseded.
+func TestChildren_OfASetThatIsRetried(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("leaf", "steps: [{label: go, functionBlock: p/pure:1, runOn: global, parameters: {name: \"${parameters.name}\"}}]\n")
+	s.Publish("w", `steps:
+  - label: each
+    foreach: {items: "${['a', 'b', 'c', 'd']}", as: site}
+    workflowReference: {workflow: p/leaf:1, mode: dispatch}
+    parameters: {name: "${site}"}
+`)
+	failing := "bd"
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		var p struct{ Name string }
+		if err := json.Unmarshal(c.Parameters, &p); err == nil && strings.Contains(failing, p.Name) {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w")
+	s.RunFor(5 * time.Minute)
+	for _, next := range []string{"d", "z"} {
+		failing = next
+		if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Reason: "again"}); err != nil {
+			t.Fatal(err)
+		}
+		s.RunFor(5 * time.Minute)
+	}
+	list, err := s.Query.Children(context.Background(), harness.Caller, id, "", workflow.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range list.Items {
+		state := sm.ExecutionState("-")
+		if c.State != nil {
+			state = *c.State
+		}
+		got = append(got, fmt.Sprintf("%d %s %s %v", c.Try, *c.ItemText, state, c.Superseded))
+	}
+	want := []string{
+		"1 a COMPLETED_ACK false", "1 b FAILED_SAFE_ACK true", "1 c CANCELLED_ACK true", "1 d CANCELLED_ACK true",
+		"2 b COMPLETED_ACK false", "2 c COMPLETED_ACK false", "2 d FAILED_SAFE_ACK true", "3 d COMPLETED_ACK false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
