@@ -244,6 +244,20 @@ func TestValidateParameters_ReportsField(t *testing.T) {
 	}
 }
 
+// A message about the value of a sealed parameter would quote it. A missing one has none.
+func TestValidateParameters_SealedValueIsNotQuoted(t *testing.T) {
+	d := parse(t, "package: p\nname: w\nversion: 1.0.0\nparameters: {type: object, required: [password], properties: {password: {type: string, pattern: '^[a-z]{12,}$', x-sealed: true}}}\nsteps: [{label: one, set: {a: 1}}]\n")
+	for raw, want := range map[string]workflow.Issue{
+		`{}`:                     {Path: "parameters.password", Code: "required", Message: "the field is required"},
+		`{"password":"hunter2"}`: {Path: "parameters.password", Code: "pattern", Message: "the value, which is sealed, does not fit"},
+	} {
+		var e *workflow.Error
+		if err := definition.ValidateParameters(d, json.RawMessage(raw)); !errors.As(err, &e) || len(e.Issues) != 1 || e.Issues[0].Path != want.Path || e.Issues[0].Code != want.Code || e.Issues[0].Message != want.Message {
+			t.Errorf("%s: %+v", raw, err)
+		}
+	}
+}
+
 func TestValidateBlock_ReportsField(t *testing.T) {
 	good := workflow.Block{Package: "p", Name: "b", Version: "1.0.0", Pool: "default", Idempotent: true, Reversible: true}
 	if err := definition.ValidateBlock(&good); err != nil {

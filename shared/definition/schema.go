@@ -49,7 +49,7 @@ func ValidateParameters(d *spec.Definition, raw json.RawMessage) error {
 	}
 	for i := range issues {
 		for _, name := range sealed {
-			if issues[i].Path == "parameters."+name { // the text of an issue may quote the value
+			if issues[i].Path == "parameters."+name && issues[i].Code != "required" { // the text of an issue may quote the value, unless there is none
 				issues[i].Message = "the value, which is sealed, does not fit"
 			}
 		}
