@@ -14,7 +14,8 @@ func newSecrets(c *connection) *cobra.Command {
 		Use:   "secrets",
 		Short: "List the secrets that workflows and blocks refer to, and whether there are any of these names",
 		Long: `List the secrets that the newest versions of workflows and blocks refer to, by name, and whether
-there are any of these names. Their values are where secrets.from says, and nothing shows them.`,
+there are any of these names. Their values are where secrets.from says, and nothing shows them. Of
+a value in a file it says if steps refuse it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.newClient()

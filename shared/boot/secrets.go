@@ -83,13 +83,19 @@ func (s *Secrets) entry(key [2]string) *knownSecret {
 	return s.known[key]
 }
 
-// Exists reports whether a tenant has a secret, without reading its value. It needs only the right
-// for that.
+// Exists reports whether a tenant has a secret. In a service of AWS it needs only the right for that
+// and does not read the value. In a file it does, and the error is CodeInvalid if steps refuse it.
 func (s *Secrets) Exists(ctx context.Context, tenant, name string) (bool, error) {
 	var err error
 	switch where, prefix, _ := strings.Cut(s.from, ":"); where {
 	case "file":
-		_, err = s.read(ctx, tenant, name)
+		var value string
+		if value, err = s.read(ctx, tenant, name); err != nil {
+			break
+		}
+		if refused := workflow.CheckSecret(name, value); refused != nil {
+			return false, refused
+		}
 	case "secretsmanager":
 		var out struct{ DeletedDate json.RawMessage }
 		err = s.call(ctx, secretsManager, "DescribeSecret", map[string]any{"SecretId": prefix + tenant + "/" + name}, name, &out)

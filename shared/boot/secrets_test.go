@@ -165,14 +165,18 @@ func TestSecrets_AreReadFromFile(t *testing.T) {
 	if got, err := s.Secret(t.Context(), "t", "a"); got != "hunter2" || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
-	write(`{"a":"hunter3","b":7}`)
-	if got, err := s.Secret(t.Context(), "t", "a"); got != "hunter3" || err != nil {
+	write(`{"a":"hunter2+1","b":7}`)
+	if got, err := s.Secret(t.Context(), "t", "a"); got != "hunter2+1" || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
 	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
 		if got, err := s.Exists(t.Context(), "t", name); got != want || err != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+	write(`{"a":"abc"}`)
+	if got, err := s.Exists(t.Context(), "t", "a"); got || !workflow.Is(err, workflow.CodeInvalid) || strings.Contains(err.Error(), "abc") {
+		t.Errorf("a value that steps refuse: %v, %v", got, err)
 	}
 	write(`{"a":"hunter2"`)
 	if _, err := s.Secret(t.Context(), "t", "a"); err == nil || strings.Contains(err.Error(), "hunter") {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 // Secrets reports which secrets exist. It shows no value.
 type Secrets interface {
+	// Exists is CodeInvalid if it knows that steps refuse the value.
 	Exists(ctx context.Context, tenant, name string) (bool, error)
 }
 
@@ -96,7 +98,9 @@ func secretState(ctx context.Context, secrets Secrets, tenant, name string) (res
 		return false, &why
 	}
 	found, err := secrets.Exists(ctx, tenant, name)
-	if err != nil {
+	if refused := (*workflow.Error)(nil); errors.As(err, &refused) {
+		why = refused.Message
+	} else if err != nil {
 		why = err.Error()
 	}
 	if found && err == nil {

@@ -18,6 +18,9 @@ import (
 type someSecrets map[string]bool
 
 func (s someSecrets) Exists(_ context.Context, tenant, name string) (bool, error) {
+	if name == "short" {
+		return false, workflow.Errorf(workflow.CodeInvalid, "the secret %q is not a text of 8 to 65536 bytes", name)
+	}
 	exists, known := s[tenant+"/"+name]
 	if !known {
 		return false, errors.New("the store does not answer")
@@ -56,7 +59,7 @@ func TestCatalog_ListsSecrets(t *testing.T) {
 	if err := c.Archive(t.Context(), ann, workflow.Ref{Package: "p", Name: "w", Version: "1.2.0"}); err != nil {
 		t.Fatal(err)
 	}
-	publish("v", "1.0.0", `a: "${secret.a} ${secret.lost}"`)
+	publish("v", "1.0.0", `a: "${secret.a} ${secret.lost} ${secret.short}"`)
 	list := func(who workflow.Caller) string {
 		v, err := c.Secrets(t.Context(), who)
 		if err != nil || !v.Complete {
@@ -74,7 +77,8 @@ func TestCatalog_ListsSecrets(t *testing.T) {
 	}
 	const want = `a true "" [workflow p/v:1.0.0 workflow p/w:1.1.0 block p/x:1.1.0]
 b/c false "there is no secret of this name" [workflow p/w:1.1.0]
-lost false "the store does not answer" [workflow p/v:1.0.0]`
+lost false "the store does not answer" [workflow p/v:1.0.0]
+short false "the secret \"short\" is not a text of 8 to 65536 bytes" [workflow p/v:1.0.0]`
 	if got := list(ann); got != want {
 		t.Errorf("secrets:\n%s", got)
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -57,8 +56,9 @@ func (w *Worker) loadSecrets(ctx context.Context, m *workflow.PackMessage) (jobS
 			return nil, secretFailure(workflow.FailureSecret, err.Error())
 		case err != nil:
 			return nil, secretFailure(workflow.FailureSecretUnavailable, fmt.Sprintf("the secret %q cannot be read: %s", name, err))
-		case len(value) < workflow.MinSecretBytes || len(value) > workflow.MaxSecretBytes || !utf8.ValidString(value):
-			return nil, secretFailure(workflow.FailureSecret, fmt.Sprintf("the secret %q is not a text of %d to %d bytes", name, workflow.MinSecretBytes, workflow.MaxSecretBytes))
+		}
+		if refused := workflow.CheckSecret(name, value); refused != nil {
+			return nil, secretFailure(workflow.FailureSecret, refused.Message)
 		}
 		all[name] = value
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A reference to a secret, ${secret.NAME}, may appear in a parameter of a step that calls a block,
@@ -34,6 +35,14 @@ const (
 	MinSecretBytes  = 8  // a shorter one could not be told from other text in a result
 	MaxSecretBytes  = 64 << 10
 )
+
+// CheckSecret returns why steps refuse the value of a secret, without the value; nil if they do not.
+func CheckSecret(name, value string) *Error {
+	if len(value) < MinSecretBytes || len(value) > MaxSecretBytes || !utf8.ValidString(value) {
+		return Errorf(CodeInvalid, "the secret %q is not a text of %d to %d bytes", name, MinSecretBytes, MaxSecretBytes)
+	}
+	return nil
+}
 
 const secretName = `[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,3}`
 

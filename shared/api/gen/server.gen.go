@@ -1739,7 +1739,7 @@ type Secret struct {
 	// Problem Why it does not resolve
 	Problem *string `json:"problem"`
 
-	// Resolves There is a secret of this name
+	// Resolves There is a secret of this name. In a file, steps take its value, too
 	Resolves bool `json:"resolves"`
 
 	// UsedBy Each as workflow package/name:version, or block package/name:version
