@@ -147,10 +147,10 @@ func (d *decider) firstToRepeat(to sm.ExecutionState) *workflow.StepRun {
 			return d.outsideBranches(r)
 		}
 	}
-	doubtful := func(r *workflow.StepRun) bool { // the definition has continued after it
-		return came && d.node(r).OnEntities() && canBeInDoubt(r) && r.Counts.Failed+r.Counts.Unknown > 0 && d.concernsKept(r)
+	passed := func(r *workflow.StepRun) bool { // the definition has continued after it
+		return came && d.node(r).OnEntities() && (canBeInDoubt(r) || d.failedBranch(r)) && r.Counts.Failed+r.Counts.Unknown+r.Unmet > 0 && d.concernsKept(r)
 	}
-	if at := slices.IndexFunc(path, doubtful); at >= 0 {
+	if at := slices.IndexFunc(path, passed); at >= 0 {
 		return d.outsideBranches(path[at])
 	}
 	return nil
@@ -226,6 +226,12 @@ func (d *decider) hasExcluded(r *workflow.StepRun) bool {
 		failed += r.Counts.Failed + r.Unmet
 	}
 	return failed > 0 && r.Status == sm.StepCompleted && d.node(r).OnEntities() && !p.InBranch(r.StepIndex) && d.concernsKept(r)
+}
+
+// failedBranch reports whether a step run has failed its branch, and nothing handles that.
+func (d *decider) failedBranch(r *workflow.StepRun) bool {
+	p := d.facts.Resolution.Program
+	return r.Status == sm.StepFailed && p.InBranch(r.StepIndex) && r.Handled == 0 && !p.ContinuesOnError(r.StepIndex)
 }
 
 // concernsKept reports whether a step run concerns entities of the new try.
