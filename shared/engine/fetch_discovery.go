@@ -50,11 +50,12 @@ var errLargeSearch = errors.New("the entities of the execution are selected by a
 // One that is new is stored before, and is then what is stored: it may have been there already.
 func (w *workspace) leaveSearch(ctx context.Context) error {
 	if w.execution.Version == 0 {
-		if err := w.createOnly(ctx, w.execution.Clone()); err != nil {
+		created := w.execution.Clone()
+		if err := w.createOnly(ctx, created); err != nil {
 			return err
 		}
 		if err := w.load(ctx); err != nil {
-			return err
+			w.execution = created // the start has succeeded, whatever else fails
 		}
 	}
 	return w.sendWithCost(ctx, wakeup(w.execution, "search"))

@@ -441,9 +441,13 @@ func TestParallelWait_AnswerAfterTheTimeOfItsBranches(t *testing.T) {
 // A branch whose last step has ended in time has not timed out, even if the handler that was to end
 // it died, and the next one comes too late.
 func TestParallelWait_BranchWhoseLastStepEndedInTime(t *testing.T) {
-	s := newHarness(t, 1)
-	s.Publish("child", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
-	s.Publish("w", `steps:
+	for _, last := range []string{
+		`{label: ask, wait: {input: {schema: {type: object}}}}`,
+		`{label: around, workflow: {steps: [{label: inner, workflow: {steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}}]}}`,
+	} {
+		s := newHarness(t, 1)
+		s.Publish("child", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
+		s.Publish("w", `steps:
 - label: all
   stepTimeout: 1h
   parallel:
@@ -451,21 +455,22 @@ func TestParallelWait_BranchWhoseLastStepEndedInTime(t *testing.T) {
     branches:
     - {label: a, steps: [{label: one, delay: 10m, workflowReference: {workflow: p/child:1, mode: dispatch}}]}
     - {label: b, steps: [{label: other, delay: 10m, workflowReference: {workflow: p/child:1, mode: dispatch}}]}
-    - {label: c, steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}
+    - {label: c, steps: [`+last+`]}
 `)
-	id := s.Start("w", "d000")
-	s.Drain()
-	s.Advance(20 * time.Minute)
-	s.Faults = faults.Next("store.create", faults.CrashBefore)
-	faults.CatchCrash(func() {
-		_, _ = s.Engine.Answer(t.Context(), harness.Caller, id, views.AnswerRequest{Step: "ask", Input: json.RawMessage(`{}`)})
-	})
-	s.Faults = nil
-	s.Advance(2 * time.Hour)
-	settle(s)
-	x := s.ExpectState(id, sm.ExecutionCompletedAck)
-	if all := x.StepRunBySeq(1); x.Outcome() != workflow.OutcomePartial || fmt.Sprint(all.EndedWell) != "[2]" || all.FailedBranches != 2 {
-		t.Errorf("%s: branches %v of step run %+v ended well", x.Outcome(), all.EndedWell, all)
+		id := s.Start("w", "d000")
+		s.Drain()
+		s.Advance(20 * time.Minute)
+		s.Faults = faults.Next("store.create", faults.CrashBefore)
+		faults.CatchCrash(func() {
+			_, _ = s.Engine.Answer(t.Context(), harness.Caller, id, views.AnswerRequest{Step: "ask", Input: json.RawMessage(`{}`)})
+		})
+		s.Faults = nil
+		s.Advance(2 * time.Hour)
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if all := x.StepRunBySeq(1); x.Outcome() != workflow.OutcomePartial || fmt.Sprint(all.EndedWell) != "[2]" || all.FailedBranches != 2 {
+			t.Errorf("%s: branches %v of step run %+v ended well", x.Outcome(), all.EndedWell, all)
+		}
 	}
 }
 

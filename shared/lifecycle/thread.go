@@ -349,7 +349,7 @@ func (d *decider) lateBranches() *workflow.StepRun {
 func (d *decider) closeLateBranches() {
 	for f := d.lateBranches(); f != nil; f = d.lateBranches() {
 		for k := range d.execution.Threads {
-			if d.thread = &d.execution.Threads[k]; d.thread.In == f.Seq && d.isAtEnd(f) {
+			if d.thread = &d.execution.Threads[k]; d.thread.In == f.Seq && d.reachesEnd(f) {
 				d.endBranch(nil, "")
 			}
 		}
@@ -366,10 +366,20 @@ func (d *decider) closeLateBranches() {
 	}
 }
 
-// isAtEnd reports whether all that the thread that makes a transition still has to do is to end its
-// branch of f.
-func (d *decider) isAtEnd(f *workflow.StepRun) bool {
+// reachesEnd reports whether all that the thread that makes a transition still has to do is to end its
+// branch of f. It ends the steps around its last one that have nothing else to do.
+func (d *decider) reachesEnd(f *workflow.StepRun) bool {
+	for c := d.openContainer(); c != nil && !d.thread.Done && d.isOverAtEnd(c); c = d.openContainer() {
+		d.leaveContainer(c)
+	}
 	return !d.thread.Done && d.thread.PC >= d.node(f).End && d.openContainer() == nil
+}
+
+// isOverAtEnd reports whether the thread that makes a transition has executed the nested steps of a
+// step run, and nothing decides whether they are executed again.
+func (d *decider) isOverAtEnd(c *workflow.StepRun) bool {
+	n := d.node(c)
+	return d.thread.PC >= n.End && n.Parallel == nil && n.Loop == nil && n.Rollout == nil && n.Repeat == nil && len(n.Cases) == 0
 }
 
 // join ends a step run whose branches are all over: with their merged results, or because too many

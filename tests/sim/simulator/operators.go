@@ -87,6 +87,9 @@ func (w *simulation) start(req views.StartRequest, try int) {
 		x, _, err := w.Engine.Start(ctx, caller, req)
 		if err == nil {
 			w.recordStart(req.IdempotencyKey, x.ID)
+			if w.checker.ExecutionByID(x.ID) == nil && w.scenario.RestoreDrill == nil {
+				w.checker.Failf("a start request succeeds", "request %s is answered with %s, which is not stored", req.IdempotencyKey, x.ID)
+			}
 		}
 		return err
 	}, func(p *process) {
