@@ -300,6 +300,14 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if cmd.Name() != "archive" {
 			return nil
 		}
+		for t, err := range api.Triggers(cmd.Context()) {
+			if err != nil {
+				break
+			}
+			if t.Workflow.Package == d.Package && t.Workflow.Name == d.Name && t.Paused != nil && t.Paused.By == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine(fmt.Sprintf("note: its trigger %s is paused: %s, with \"lockstep triggers resume %s\"", t.Name, t.Paused.Reason, t.Name)))
+			}
+		}
 		if s, err := api.Schedule(cmd.Context(), d.Package, d.Name); err == nil && s.Paused != nil && s.Paused.By == nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine(fmt.Sprintf("note: its schedule is paused: %s, with \"lockstep schedules resume %s/%s\"", s.Paused.Reason, d.Package, d.Name)))
 		}

@@ -389,3 +389,23 @@ func TestSubscriptionsDeliveries_ListsThem(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
+
+// What archiving a version has paused is named: the triggers and the schedule of the workflow, and no others.
+func TestArchive_NamesWhatItHasPaused(t *testing.T) {
+	halt := map[string]any{"by": nil, "at": "2026-11-21T05:00:00Z", "reason": "version 1.1.0 was archived"}
+	trigger := func(name, workflow string, paused any) map[string]any {
+		return map[string]any{"name": name, "workflow": map[string]any{"package": "p", "name": workflow, "version": "1.0.0"}, "rate": "60/1m", "paused": paused}
+	}
+	byAnn := map[string]any{"by": "ann", "at": "2026-11-21T05:00:00Z", "reason": "freeze"}
+	server := serveAnswers(t, map[string]any{
+		"DELETE /workflow-definition/p/w/1.1.0": map[string]any{"package": "p", "name": "w", "version": "1.1.0", "archived": true},
+		"GET /triggers":                         pageOf(trigger("paid", "w", halt), trigger("open", "w", nil), trigger("frozen", "w", byAnn), trigger("other", "v", halt)),
+		"GET /schedules/p/w":                    map[string]any{"schedule": "p/w", "cron": "0 4 * * *", "zone": "UTC", "paused": halt, "executions": []any{}},
+	})
+	got := runCommand(t, "archive", "p/w:1.1.0", server)
+	want := "note: its trigger paid is paused: version 1.1.0 was archived, with \"lockstep triggers resume paid\"\n" +
+		"note: its schedule is paused: version 1.1.0 was archived, with \"lockstep schedules resume p/w\"\n"
+	if got.code != 0 || got.stderr != want {
+		t.Errorf("exit %d\n%s", got.code, got.stderr)
+	}
+}

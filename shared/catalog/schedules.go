@@ -221,12 +221,13 @@ func olderThan(version, than string) bool {
 
 // NoSchedule returns the error of a request about a schedule that is off.
 func NoSchedule(s spec.Schedule) error {
-	why := "the newest version of the workflow has no schedule"
+	why := "the newest version of the workflow that is not archived has no schedule"
 	if _, name := spec.SplitScheduleName(s.Name); name != "" {
 		why += " of this name"
 	} else if len(s.Named) > 0 {
 		why += " without a name: say " + s.Name + "@NAME"
 	}
+	why += "; publish one that has it, or restore the one that has it"
 	if s.Removed != nil {
 		why = fmt.Sprintf("%s has removed it at %s: publish another version with a schedule", s.Removed.By, s.Removed.At.Format(time.RFC3339))
 	}

@@ -21,7 +21,7 @@ func (c *Catalog) Triggers(ctx context.Context, caller workflow.Caller, _ workfl
 func (c *Catalog) Trigger(ctx context.Context, caller workflow.Caller, name string) (spec.PublishedTrigger, error) {
 	t, err := c.openPorts().Registry.Trigger(ctx, caller.Tenant, name)
 	if err == nil && t.Trigger == nil {
-		err = noTrigger(name)
+		err = spec.NoTrigger(name, t)
 	}
 	return t, err
 }
@@ -30,17 +30,13 @@ func (c *Catalog) Trigger(ctx context.Context, caller workflow.Caller, name stri
 func (c *Catalog) TriggerCalls(ctx context.Context, caller workflow.Caller, name string) (list workflow.List[workflow.TriggerCall], err error) {
 	t, err := c.openPorts().Registry.Trigger(ctx, caller.Tenant, name)
 	if err == nil && t.Revision == 0 {
-		err = noTrigger(name)
+		err = spec.NoTrigger(name, t)
 	}
 	if err != nil {
 		return list, err
 	}
 	list.Items, err = c.openPorts().Registry.TriggerCalls(ctx, caller.Tenant, name)
 	return list, err
-}
-
-func noTrigger(name string) error {
-	return workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", name)
 }
 
 // PauseTrigger makes a trigger refuse all calls until it is resumed, whatever is published.
@@ -68,7 +64,7 @@ func (c *Catalog) changeTrigger(ctx context.Context, caller workflow.Caller, nam
 	for range maxScheduleWrites {
 		t, err := registry.Trigger(ctx, caller.Tenant, name)
 		if err == nil && t.Trigger == nil {
-			err = noTrigger(name)
+			err = spec.NoTrigger(name, t)
 		}
 		if err != nil || !change(&t) {
 			return t, err

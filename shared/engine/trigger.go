@@ -149,7 +149,7 @@ func (c *triggered) fire(ctx context.Context) (none views.TriggerReceipt, err er
 		return none, err
 	}
 	if c.trigger.Trigger == nil {
-		return none, workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", c.name)
+		return none, spec.NoTrigger(c.name, c.trigger)
 	}
 	if c.trigger.Trigger.TakesEvents() {
 		c.signed = eventKey(c.call.Body)

@@ -354,3 +354,17 @@ func TestTrigger_RemembersEveryCallByHand(t *testing.T) {
 		t.Errorf("%d calls", len(calls))
 	}
 }
+
+// A trigger that went with its version says how it comes back.
+func TestTrigger_OfAnArchivedVersionSaysRestore(t *testing.T) {
+	s, ctx := newTriggered(t), context.Background()
+	if err := s.Catalog.Archive(ctx, harness.Caller, workflow.Ref{Package: "p", Name: "w", Version: "1.0.0"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]bool{"push": true, "nothing": false} {
+		_, err := s.Engine.FireTrigger(ctx, harness.Caller, name, views.FireRequest{Body: json.RawMessage(`{"ref":"main"}`)})
+		if !workflow.Is(err, workflow.CodeNotFound) || strings.Contains(err.Error(), "restore the one") != says {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

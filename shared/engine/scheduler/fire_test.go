@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -387,6 +388,17 @@ func TestFire_LostReplies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A schedule that went with its version says how it comes back.
+func TestFire_OfAnArchivedVersionSaysRestore(t *testing.T) {
+	s := newHarness(t, 1, `schedule: "0 4 * * *"`)
+	if err := s.Catalog.Archive(ctx, harness.Caller, workflow.Ref{Package: "p", Name: "night", Version: "1.0.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fire(s, "k"); !workflow.Is(err, workflow.CodeNotFound) || !strings.Contains(err.Error(), "restore the one") {
+		t.Error(err)
 	}
 }
 

@@ -93,6 +93,14 @@ type PublishedTrigger struct {
 	Paused   *ScheduleHalt `json:"paused,omitempty"`
 }
 
+// NoTrigger returns the error of a request about a trigger that is off.
+func NoTrigger(name string, t PublishedTrigger) error {
+	if t.Revision == 0 {
+		return workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q", name)
+	}
+	return workflow.Errorf(workflow.CodeNotFound, "there is no trigger %q: the newest version of %s that is not archived has none of this name; publish one that has it, or restore the one that has it", name, t.Workflow.FullName())
+}
+
 // LabelTrigger is the label of executions that a trigger has started; its value is the name of the
 // trigger.
 const LabelTrigger = "trigger"
