@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -366,5 +367,41 @@ func TestTrigger_OfAnArchivedVersionSaysRestore(t *testing.T) {
 		if !workflow.Is(err, workflow.CodeNotFound) || strings.Contains(err.Error(), "restore the one") != says {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A call that is signed anew is another call: with a known key it starts nothing, but the rate and a pause hold for it, too.
+func TestTrigger_CallThatIsSignedAnewTakesOfTheRate(t *testing.T) {
+	s := newTriggered(t)
+	first := signedCall(s, "d1", `{"ref":"main"}`)
+	copyOf := func() views.TriggerCall {
+		return views.TriggerCall{Body: first.Body, Headers: maps.Clone(first.Headers)}
+	}
+	started, err := call(s, "push", copyOf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // of 5 in a minute
+		s.Advance(time.Second)
+		if again, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); err != nil || !again.Duplicate || again.ID != started.ID {
+			t.Fatalf("%+v, %v", again, err)
+		}
+	}
+	s.Advance(time.Second)
+	if _, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeRateLimited) {
+		t.Errorf("signed anew: %v", err)
+	}
+	if again, err := call(s, "push", copyOf()); err != nil || !again.Duplicate {
+		t.Errorf("the same signature: %+v, %v", again, err)
+	}
+	if _, err := s.Catalog.PauseTrigger(context.Background(), harness.Caller, "push", "freeze"); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(time.Minute)
+	if _, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeForbidden) {
+		t.Errorf("signed anew, paused: %v", err)
+	}
+	if again, err := call(s, "push", copyOf()); err != nil || !again.Duplicate {
+		t.Errorf("the same signature, paused: %+v, %v", again, err)
 	}
 }
