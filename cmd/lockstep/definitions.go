@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -289,6 +290,10 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if !ref.Exact() {
 			return fmt.Errorf("%q does not name one version: want PACKAGE/NAME:MAJOR.MINOR.PATCH", args[0])
 		}
+		var before []starter
+		if cmd.Name() == "archive" {
+			before = readStarters(cmd.Context(), api, ref)
+		}
 		d, err := do(api, cmd.Context(), ref, reason)
 		if err != nil {
 			return render.AsServiceError(err)
@@ -300,18 +305,55 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if cmd.Name() != "archive" {
 			return nil
 		}
-		for t, err := range api.Triggers(cmd.Context()) {
-			if err != nil {
-				break
-			}
-			if t.Workflow.Package == d.Package && t.Workflow.Name == d.Name && t.Paused != nil && t.Paused.By == nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine(fmt.Sprintf("note: its trigger %s is paused: %s, with \"lockstep triggers resume %s\"", t.Name, t.Paused.Reason, t.Name)))
-			}
-		}
-		if s, err := api.Schedule(cmd.Context(), d.Package, d.Name); err == nil && s.Paused != nil && s.Paused.By == nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine(fmt.Sprintf("note: its schedule is paused: %s, with \"lockstep schedules resume %s/%s\"", s.Paused.Reason, d.Package, d.Name)))
+		for _, note := range archiveNotes(before, readStarters(cmd.Context(), api, ref), ref) {
+			fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine("note: "+note))
 		}
 		return nil
 	}
 	return cmd
+}
+
+// starter is a trigger or the schedule of a workflow: what starts executions of it.
+type starter struct {
+	what, resume string
+	paused       *string // why the service has paused it; nil if it has not
+}
+
+// readStarters returns the triggers and the schedule of a workflow, as far as they can be read.
+func readStarters(ctx context.Context, api *client.Client, ref workflow.Ref) (all []starter) {
+	for t, err := range api.Triggers(ctx) {
+		if err != nil {
+			break
+		}
+		if t.Workflow.FullName() == ref.FullName() {
+			one := starter{what: "trigger " + t.Name, resume: "lockstep triggers resume " + t.Name}
+			if t.Paused != nil && t.Paused.By == nil {
+				one.paused = &t.Paused.Reason
+			}
+			all = append(all, one)
+		}
+	}
+	if s, err := api.Schedule(ctx, ref.Package, ref.Name); err == nil {
+		one := starter{what: "schedule", resume: "lockstep schedules resume " + ref.FullName()}
+		if s.Paused != nil && s.Paused.By == nil {
+			one.paused = &s.Paused.Reason
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// archiveNotes says what archiving a version has paused or taken away.
+func archiveNotes(before, after []starter, archived workflow.Ref) (notes []string) {
+	for _, s := range before {
+		if !slices.ContainsFunc(after, func(left starter) bool { return left.what == s.what }) {
+			notes = append(notes, fmt.Sprintf("its %s starts nothing any more: the newest version that is left has none; with \"lockstep restore %s\" it does again", s.what, archived))
+		}
+	}
+	for _, s := range after {
+		if s.paused != nil {
+			notes = append(notes, fmt.Sprintf("its %s is paused: %s, with \"%s\"", s.what, *s.paused, s.resume))
+		}
+	}
+	return notes
 }

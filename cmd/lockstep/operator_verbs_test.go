@@ -409,3 +409,30 @@ func TestArchive_NamesWhatItHasPaused(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
 }
+
+// What no version that is left has is gone with the archived one. It is named with the way back.
+func TestArchive_NamesWhatIsGone(t *testing.T) {
+	archived := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			archived = true
+			fmt.Fprint(w, `{"package":"p","name":"w","version":"1.0.0","archived":true}`)
+		case archived && r.URL.Path == "/triggers":
+			fmt.Fprint(w, `{"items":[],"nextPageToken":null}`)
+		case archived:
+			http.Error(w, `{"code":"not_found","detail":"not found"}`, http.StatusNotFound)
+		case r.URL.Path == "/triggers":
+			fmt.Fprint(w, `{"items":[{"name":"paid","workflow":{"package":"p","name":"w","version":"1.0.0"},"rate":"60/1m","paused":null}],"nextPageToken":null}`)
+		default:
+			fmt.Fprint(w, `{"schedule":"p/w","cron":"0 4 * * *","zone":"UTC","paused":null,"executions":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	got := runCommand(t, "archive", "p/w:1.0.0", "--url="+server.URL)
+	for _, what := range []string{"trigger paid", "schedule"} {
+		if !strings.Contains(got.stderr, "note: its "+what+` starts nothing any more: the newest version that is left has none; with "lockstep restore p/w:1.0.0" it does again`) {
+			t.Errorf("exit %d, %s\n%s", got.code, what, got.stderr)
+		}
+	}
+}
