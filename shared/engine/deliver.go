@@ -31,8 +31,9 @@ type BusEntry struct {
 	Detail []byte // JSON
 }
 
-// retryDelays are the delays before a failed delivery is tried again. They add up to about a day.
-var retryDelays = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour}
+// retryDelays are the delays before a failed delivery is tried again. They add up to about a day. A
+// queue hides a message for at most twelve hours, counted from when it was received.
+var retryDelays = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 11 * time.Hour}
 
 const (
 	// suspendedRetry is the retry delay of a delivery for a suspended subscription. It is short, so
@@ -106,8 +107,12 @@ func (e *Engine) Deliver(ctx context.Context, to Receivers, d *workflow.Delivery
 	return retryDelay(receives), err
 }
 
-// retryDelay returns the delay after so many attempts.
+// retryDelay returns the delay after so many attempts. After the last one it is short: the message is
+// a dead letter once it is over.
 func retryDelay(receives int) time.Duration {
+	if receives >= topology.MaxReceiveHooksOut {
+		return retryDelays[0]
+	}
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1]
 }
 

@@ -333,3 +333,38 @@ func TestKeptBranches_FailureInABranchLeavesNobodyOutOfAnother(t *testing.T) {
 		t.Errorf("first %d, second %d, other %d: %v", first, second, other, s.CallsOf(id))
 	}
 }
+
+// A retry of entities that have failed a branch in a round of a loop begins with that round.
+func TestRetry_BeginsInTheRoundOfAFailedBranch(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", `steps:
+- {label: first, functionBlock: p/forever:1, runOn: device}
+- label: rounds
+  loop: {over: "${[1, 2]}"}
+  workflow:
+    steps:
+    - label: both
+      parallel:
+        allowPartial: true
+        branches:
+        - {label: a, steps: [{label: work, functionBlock: p/pure:1, runOn: device, parameters: {round: "${item}"}}]}
+        - {label: b, steps: [{label: other, functionBlock: p/pure:1, runOn: global}]}
+`)
+	isMended := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "work" && c.Entity == "d001" && strings.Contains(string(c.Parameters), "2") && !isMended {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.Start("w", harness.DeviceIDs(2)...)
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	isMended = true
+	before := len(s.CallsOf(id))
+	mended(t, s, id, views.RetryRequest{})
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	if n := strings.Count(strings.Join(s.CallsOf(id)[before:], "\n"), "EXECUTE"); n != 1 {
+		t.Errorf("%d calls: %q", n, s.CallsOf(id)[before:])
+	}
+}

@@ -16,9 +16,10 @@ import (
 type (
 	request map[string]any
 	reply   struct {
-		Status int
-		Type   string `json:"__type"`
-		Code   string
+		Status  int
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+		Code    string
 
 		QueueUrl   string
 		Attributes map[string]string

@@ -96,6 +96,23 @@ func TestServer_DelayAndVisibilityAreExact(t *testing.T) {
 	})
 }
 
+// A message is hidden for at most twelve hours from when it was received, however often that is changed.
+func TestServer_HidesAMessageForTwelveHoursInAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, sqs.Options{})
+		u := createQueue(t, s, "q", map[string]string{"VisibilityTimeout": "30"})
+		mustCall(t, s, "SendMessage", request{"QueueUrl": u, "MessageBody": "x"})
+		m := receive(t, s, u, 0)[0]
+		time.Sleep(10 * time.Second)
+		const longest = 12 * 3600
+		o := call(t.Context(), s, "ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": longest})
+		if o.Status != http.StatusBadRequest || !strings.Contains(o.Message, "beyond the limit [43200 seconds]") {
+			t.Errorf("%d %s", o.Status, o.Message)
+		}
+		mustCall(t, s, "ChangeMessageVisibility", request{"QueueUrl": u, "ReceiptHandle": m.ReceiptHandle, "VisibilityTimeout": longest - 10})
+	})
+}
+
 func TestDeleteMessage_IgnoresOldReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, sqs.Options{})

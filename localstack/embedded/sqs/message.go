@@ -40,6 +40,7 @@ type message struct {
 	heapIndex       int       // if delayed or in flight: its index in the queue's heap
 	receiveCount    int
 	firstReceivedAt time.Time
+	receivedAt      time.Time // if in flight: when it was received last
 }
 
 // size returns the number of bytes that count against limits and are billed.

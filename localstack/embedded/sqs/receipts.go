@@ -62,6 +62,9 @@ func (s *Server) changeVisibilityByReceipt(c *call, q *queue, r receiptEntry) er
 	if m.state != stateInFlight {
 		return messageNotInFlight()
 	}
+	if until := c.now.Add(seconds(visibility)); visibility > 0 && until.After(m.receivedAt.Add(seconds(maxVisibilitySeconds))) {
+		return invalidParameterValue("Value %d for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [%d seconds].", visibility, maxVisibilitySeconds)
+	}
 	q.hide(m, c.now.Add(seconds(visibility)))
 	q.processDue(c.now)
 	return nil

@@ -103,6 +103,7 @@ func (q *queue) receive(now time.Time, options receiveOptions) (deliveries []del
 			continue
 		}
 		m.receiveCount++
+		m.receivedAt = now
 		if m.receiveCount == 1 {
 			m.firstReceivedAt = now
 		}

@@ -93,6 +93,8 @@ func (s *Harness) deliverObserved() bool {
 	case m.Receives >= topology.MaxReceiveHooksOut:
 		s.HooksQueue().Delete(m)
 		s.DeadDeliveries = append(s.DeadDeliveries, m)
+	case retryAfter >= 12*time.Hour:
+		s.Errorf("a delivery is to be tried again after %s: a queue refuses to hide a message until twelve hours after it was received", retryAfter)
 	case retryAfter > 0:
 		s.HooksQueue().ChangeVisibility(m, retryAfter)
 	}
