@@ -176,8 +176,8 @@ lint-template: ## Check the CloudFormation templates with cfn-lint for the parti
 mutations: ## Make each deliberate mistake in turn and find it by JUDGE=simulation in SEEDS=4000 seeds, or by JUDGE=protocol
 	go run ./tests/sim/cmd/mutations -seeds $(or $(SEEDS),4000) -judge $(or $(JUDGE),simulation)
 
-chaos: build ## Kill everything at random for MINUTES=5 with SEED=n while CROWD=100 wait for one device, judge by the logs of devices and blocks, print figures
-	go test -count=1 -timeout 0 -v -run TestChaos_NoWorkIsLostOrRepeated ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM) -crowd $(or $(CROWD),100)
+chaos: build ## Kill everything at random for MINUTES=5 with SEED=n while CROWD=100 wait for one device, judge by the logs of devices and blocks, print figures; EVENTS=1 compares what a webhook is told with the histories
+	go test -count=1 -timeout 0 -v -run TestChaos_NoWorkIsLostOrRepeated ./tests/chaos -args -minutes $(or $(MINUTES),5) -seed $(or $(SEED),$$RANDOM) -crowd $(or $(CROWD),100) $(if $(EVENTS),-events)
 
 model: ## Check the models of the protocols with Spin: BOUNDS=small, default or large, ONLY=text
 	@go build -o bin/models ./tests/models

@@ -77,7 +77,7 @@ func newFixture(t *testing.T, seed uint64, devices int) *fixture {
 	f.blocks = httptest.NewServer(&blockServer{
 		devices: f.devices.URL, calls: &f.calls, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}, onTestError: t.Errorf,
 	})
-	f.subscriber = &subscriber{told: map[string]map[int64]workflow.ObservedEvent{}}
+	f.subscriber = &subscriber{told: map[string]map[int64]workflow.ObservedEvent{}, seen: map[string]bool{}}
 	f.hooks = httptest.NewServer(f.subscriber)
 	t.Cleanup(func() {
 		f.hooks.CloseClientConnections()
@@ -147,7 +147,9 @@ func (f *fixture) startStack() {
 	f.stack = p
 	f.mu.Unlock()
 	f.longestRestart = max(f.longestRestart, time.Since(start))
-	f.hideMessages(hiddenSeconds)
+	if *told {
+		f.hideMessages(hiddenSeconds)
+	}
 	f.setFaults(f.queueFaults)
 }
 

@@ -22,7 +22,7 @@ var processPatterns = map[string]string{
 var killRound = []string{
 	"api", "lifecycle", "worker function", "worker process", "sweeper", "pause", "dynamodb",
 	"api", "lifecycle", "worker function", "worker process", "stack",
-	"worker function", "worker process", "lifecycle", "sweeper", "power", "observer", "observer",
+	"worker function", "worker process", "lifecycle", "sweeper", "power",
 }
 
 // killer kills processes at random and counts the kills.
@@ -40,7 +40,9 @@ func (k *killer) killUntilDone(ctx context.Context, firstGap time.Duration) {
 	for rounds := 0; ; {
 		if len(plan) == 0 {
 			rounds++
-			plan = slices.Clone(killRound)
+			if plan = slices.Clone(killRound); *told {
+				plan = append(plan, "observer", "observer")
+			}
 			k.random.Shuffle(len(plan), func(i, j int) { plan[i], plan[j] = plan[j], plan[i] })
 		}
 		if ctx.Err() != nil && rounds > 1 {
@@ -65,17 +67,24 @@ func (k *killer) kill(ctx context.Context, what string) bool {
 	case "dynamodb":
 		return k.killTables(downtime)
 	case "stack":
-		k.hideMessages(stackHiddenSeconds)
+		if *told {
+			k.hideMessages(stackHiddenSeconds)
+		}
 		return k.killStack()
 	case "power":
 		k.addFaultCounts()
-		k.hideMessages(stackHiddenSeconds)
+		if *told {
+			k.hideMessages(stackHiddenSeconds)
+		}
 		_ = syscall.Kill(k.stack.PID(), syscall.SIGKILL) // it runs: only the killer kills it
 		return k.killTables(downtime) && k.killStack()
 	case "pause":
 		return k.pauseWorkers(ctx)
 	}
 	pids := k.pids(processPatterns[what])
+	if what == "observer" && len(pids) == 0 {
+		return false // nothing is told at the moment
+	}
 	for deadline := time.Now().Add(testTimeout); len(pids) == 0 && time.Now().Before(deadline); pids = k.pids(processPatterns[what]) {
 		time.Sleep(5 * time.Millisecond) // it has not been restarted yet; a poll with a deadline
 	}

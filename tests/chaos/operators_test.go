@@ -52,6 +52,9 @@ func (f *fixture) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if !*told {
+		return nil
+	}
 	return f.subscribe(ctx)
 }
 

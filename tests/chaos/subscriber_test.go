@@ -24,12 +24,14 @@ type subscriber struct {
 	secret     string
 	told       map[string]map[int64]workflow.ObservedEvent // by execution and sequence
 	requests   int
+	seen       map[string]bool // deliveries
 	refused    int
 	duplicates int // events that it was told of before
 	problems   []string
 }
 
-// refuseOneIn is how many requests the subscriber takes for each that it refuses.
+// refuseOneIn is how many deliveries the subscriber takes for each that it refuses at first. It refuses none
+// twice, since the next delay is longer than the test.
 const refuseOneIn = 25
 
 func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,14 +41,16 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.requests++; s.requests%refuseOneIn == 0 {
-		s.refused++
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
+	s.requests++
 	var d views.DeliveryBody
 	if err := json.Unmarshal(body, &d); err != nil {
 		s.problems = append(s.problems, fmt.Sprintf("a delivery cannot be read: %v", err))
+		return
+	}
+	again := s.seen[d.Delivery]
+	if s.seen[d.Delivery] = true; !again && len(s.seen)%refuseOneIn == 0 {
+		s.refused++
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	if header := r.Header.Get(workflow.SignatureHeader); !signed(s.secret, header, body) {

@@ -111,13 +111,14 @@ func (r *FlowRun) forgive(s *defgen.FlowStep) {
 	}
 }
 
-// lastOf returns the number of the last entry of a step.
+// lastOf returns the number of the last entry of a step; that of the next entry if it has none.
 func (r *FlowRun) lastOf(label string) int {
-	at := len(r.Entered) - 1
-	for at > 0 && r.Entered[at].Label != label {
-		at--
+	for at := len(r.Entered) - 1; at >= 0; at-- {
+		if r.Entered[at].Label == label {
+			return at
+		}
 	}
-	return at
+	return len(r.Entered)
 }
 
 // branchResult is the output of a branch.
