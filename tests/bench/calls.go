@@ -19,17 +19,21 @@ import (
 
 // call is one request to DynamoDB or SQS, as a proxy has seen it.
 type call struct {
-	Service string // "dynamodb" or "sqs"
-	Name    string // of the operation
-	On      string // role of the table, or name of the queue, and what of it
-	Begin   time.Time
-	End     time.Time
-	Read    float64 // units
-	Write   float64 // units, those of indexes included
-	Index   float64 // units of Write that are for indexes
-	Refused bool    // a condition has failed
-	Message string  // what was sent or received
+	Service  string // "dynamodb" or "sqs"
+	Name     string // of the operation
+	On       string // role of the table, or name of the queue, and what of it
+	Begin    time.Time
+	End      time.Time
+	Read     float64   // units
+	Write    float64   // units, those of indexes included
+	Index    float64   // units of Write that are for indexes
+	Refused  bool      // a condition has failed
+	Message  string    // what was sent or received
+	Receipts []receipt // of the messages that were received or deleted
 }
+
+// receipt is what names a message that was received, to delete it.
+type receipt struct{ MessageId, ReceiptHandle string } //nolint:revive,staticcheck // the names are those of the service
 
 // recorder records the requests that pass through it, while it is switched on. It knows nothing
 // of how the product counts: the units are those that the services report in their answers.
@@ -198,18 +202,28 @@ func (c *call) readDynamoDB(body, answer []byte, status int) {
 func (c *call) readSQS(body, answer []byte) {
 	var in struct {
 		QueueUrl string //nolint:revive,staticcheck // the name is that of the service
-		Entries  []struct{ MessageBody string }
+		Entries  []struct {
+			MessageBody string
+			receipt
+		}
 	}
-	var out struct{ Messages []struct{ Body string } }
+	var out struct {
+		Messages []struct {
+			Body string
+			receipt
+		}
+	}
 	_ = json.Unmarshal(body, &in)
 	_ = json.Unmarshal(answer, &out)
 	c.On = in.QueueUrl[strings.LastIndexByte(in.QueueUrl, '/')+1:]
 	var all []string
 	for _, e := range in.Entries {
 		all = append(all, e.MessageBody)
+		c.Receipts = append(c.Receipts, e.receipt)
 	}
 	for _, m := range out.Messages {
 		all = append(all, m.Body)
+		c.Receipts = append(c.Receipts, m.receipt)
 	}
 	c.Message = strings.Join(all, " | ")
 }

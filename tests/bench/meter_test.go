@@ -137,24 +137,22 @@ func TestCost_IsWhatAProxyCounts(t *testing.T) {
 	}
 }
 
-// allDeleted reports whether what was received from each queue has been deleted.
+// allDeleted reports whether each message that was received has been deleted, maybe after it was
+// received again, and with others in one request.
 func allDeleted(calls []call) bool {
-	held := map[string]int{}
+	received := map[string]string{} // messages by receipt
+	held := map[string]bool{}       // messages
 	for _, c := range calls {
-		switch {
-		case c.isPoll():
-		case c.Name == "ReceiveMessage":
-			held[c.On]++
-		case c.Name == "DeleteMessageBatch":
-			held[c.On]--
+		for _, r := range c.Receipts {
+			switch c.Name {
+			case "ReceiveMessage":
+				received[r.ReceiptHandle], held[r.MessageId] = r.MessageId, true
+			case "DeleteMessageBatch":
+				delete(held, received[r.ReceiptHandle])
+			}
 		}
 	}
-	for _, n := range held {
-		if n > 0 {
-			return false
-		}
-	}
-	return true
+	return len(held) == 0
 }
 
 // An execution over one device makes that many requests one after the other, from the request that starts
