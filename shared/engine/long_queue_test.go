@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -98,5 +99,41 @@ func TestEngine_WaitsBehindAnotherExecution(t *testing.T) {
 	}
 	if n := len(s.BlockCalls); n != devices+1 {
 		t.Errorf("%d jobs have run, want each of %d once", n, devices+1)
+	}
+}
+
+// A worker executes pure jobs without a claim. Those at the end of a long queue are not unclaimed meanwhile, although
+// another worker already has a later message of the queue, unless they take longer than jobs may wait.
+func TestEngine_WorkerHasWhatTheQueueHasPassed(t *testing.T) {
+	const devices = 100
+	for minutes, want := range map[int]sm.ExecutionState{20: sm.ExecutionCompletedAck, 130: sm.ExecutionFailedSafeAck} {
+		s := newHarness(t, devices+1)
+		var behind string
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Execution != behind {
+				return takes(s, 50*time.Second)(c)
+			}
+			return &harness.Outcome{During: func() {
+				for range minutes {
+					mark := workflow.PoolMark{At: s.Now(), SentAt: s.Now().Add(-time.Second), Execution: "another", StepRun: 1}
+					if err := s.Open().Packs.MarkPool(t.Context(), "default", mark); err != nil {
+						t.Fatal(err)
+					}
+					passTime(s, time.Minute)
+				}
+			}}
+		}
+		s.Publish("w", stepsYAML("one once device"))
+		s.Publish("v", stepsYAML("one pure device"))
+		ids := harness.DeviceIDs(devices + 1)
+		before := s.Start("w", ids[:devices]...)
+		s.DrainWakeups() // its messages are sent
+		behind = s.Start("v", ids[devices])
+		settle(s)
+		s.ExpectState(before, sm.ExecutionCompletedAck)
+		x := s.ExpectState(behind, want)
+		if waited := x.EndedAt.Sub(x.StartedAt); waited < time.Hour {
+			t.Errorf("it has ended after %s: it was not behind the other", waited)
+		}
 	}
 }

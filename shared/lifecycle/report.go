@@ -273,6 +273,10 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 		r.OfferedAt = d.now
 		d.changed = true
 	}
+	if f.PassedOver && !r.PassedOver() {
+		r.PassedOverAt = d.now
+		d.changed = true
+	}
 	if d.timerFired && d.now.Sub(r.DispatchedAt) > d.policy.MessageLifetime-2*d.policy.PollInterval {
 		r.DispatchedAt = d.now
 		d.changed = true

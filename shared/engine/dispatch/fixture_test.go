@@ -128,6 +128,9 @@ func (f *fixture) report(timerFired bool) *lifecycle.Report {
 	if rep.Offered {
 		f.r.Step.OfferedAt = f.Now()
 	}
+	if rep.PassedOver && !f.r.Step.PassedOver() {
+		f.r.Step.PassedOverAt = f.Now()
+	}
 	return rep
 }
 

@@ -298,7 +298,7 @@ func TestDispatcher_ReportsUnclaimedJobs(t *testing.T) {
 }
 
 // Jobs in a queue behind others are not unclaimed while a worker of the pool is at work on a message that
-// was sent before theirs. They are if it has passed them over, or is gone.
+// was sent before theirs. They are if it has passed them over for as long as a pack may take, or is gone.
 func TestDispatcher_QueueOfOthersIsNotUnclaimed(t *testing.T) {
 	f := newFixture(t, 2, 1, nil)
 	f.Advance(20*time.Minute + time.Second)
@@ -315,8 +315,19 @@ func TestDispatcher_QueueOfOthersIsNotUnclaimed(t *testing.T) {
 		t.Error("reported while a worker has an older message")
 	}
 	mark(f.r.Step.OfferedAt.Add(time.Second))
+	if f.report(true).Unclaimed {
+		t.Error("reported as soon as a worker has a later message: another one may execute the jobs without a claim")
+	}
+	for range 4 { // the pool goes on with later messages
+		f.Advance(5 * time.Minute)
+		mark(f.Now().Add(-time.Second))
+		if f.report(true).Unclaimed {
+			t.Error("reported before a pack may have taken too long")
+		}
+	}
+	f.Advance(time.Second)
 	if !f.report(true).Unclaimed {
-		t.Error("not reported, although a worker has a later message")
+		t.Error("not reported, although workers have had later messages for long")
 	}
 	mark(f.r.Step.OfferedAt)
 	f.Advance(20*time.Minute + time.Second)

@@ -102,7 +102,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		rep.CheckBy(r.Step.OfferedAt.Add(d.RedispatchInterval))
 	default:
 		var err error
-		if rep.Unclaimed, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
+		if rep.Unclaimed, rep.PassedOver, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
 			return err
 		}
 	}
@@ -144,17 +144,22 @@ func (l Limits) UnclaimedNotBefore(r *workflow.StepRun) time.Time {
 // poolIsIdle reports whether no worker of the step run's pool has the packs of this one in its queue
 // behind others. It has if it was seen with another step run of the same pipeline, or with a message that was
 // sent before this step run was offered last, not longer than Limits.Unclaimed ago. A message that was sent
-// later has passed this step run over: nobody serves its block.
-func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) (bool, error) {
+// later has passed this step run over. A worker may still have the packs then, as those of pure blocks are not claimed;
+// when that has been so for Limits.Unclaimed, nobody serves the block.
+func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) (idle, passedOver bool, err error) {
 	if r.PoolLastSeen != nil {
 		at, err := r.PoolLastSeen(ctx)
 		if err != nil || !now.After(at.Add(d.Unclaimed)) {
-			return false, err
+			return false, false, err
 		}
 	}
 	mark, err := d.Packs.PoolMark(ctx, r.Work.Pool)
 	own := mark.Execution == r.Execution && mark.StepRun == r.Step.Seq // whose worker is lost each time, or it would be done
-	return own || now.After(mark.At.Add(d.Unclaimed)) || mark.SentAt.After(r.Step.OfferedAt), err
+	if err != nil || own || now.After(mark.At.Add(d.Unclaimed)) {
+		return err == nil, false, err
+	}
+	passedOver = mark.SentAt.After(r.Step.OfferedAt)
+	return passedOver && r.Step.PassedOver() && now.After(r.Step.PassedOverAt.Add(d.Unclaimed)), passedOver, nil
 }
 
 // waitingSince returns when a lane began to wait for a worker: when its lease expired, its retry
