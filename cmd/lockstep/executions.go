@@ -119,7 +119,7 @@ func newStatus(c *connection) *cobra.Command {
 				return render.PrintJSON(cmd, x)
 			}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x))
+			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x), render.DescribeUnacknowledged(x))
 			for kind, n := range x.Entities {
 				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
 			}

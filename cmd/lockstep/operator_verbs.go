@@ -249,6 +249,7 @@ turn never came, or after this one was acknowledged.`,
 			}
 			if err = hintRetryConflict(args[0], err); err == nil {
 				noteRerun(cmd, api, x)
+				noteUnacknowledged(cmd, api, x)
 			}
 			return wait.finish(cmd, c, api, x, err)
 		},
@@ -286,6 +287,21 @@ func noteRerun(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
 		if by, err := api.Execution(cmd.Context(), id); err == nil && by.EndedAt == nil {
 			printNote(cmd, "it is run again by %s, too, which is in %s: both would do the same; \"lockstep cancel %s\" ends that one", id, by.State, id)
 		}
+	}
+}
+
+// noteUnacknowledged warns after a retry that executions of an earlier try keep their locks: what is
+// started in their place waits for these. If it cannot read the execution, it stays silent.
+func noteUnacknowledged(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
+	if len(x.ChildSets)+len(x.Children) == 0 {
+		return
+	}
+	now, err := api.Execution(cmd.Context(), x.ID)
+	if err != nil {
+		return
+	}
+	for _, child := range now.Unacknowledged {
+		printNote(cmd, "execution %s, which step %s has started before, is in %s and keeps its locks: what is started in its place waits for them until \"lockstep acknowledge %s\"", child.ID, child.Step, child.State, child.ID)
 	}
 }
 

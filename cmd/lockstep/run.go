@@ -294,6 +294,9 @@ func printEnd(cmd *cobra.Command, c *connection, api *client.Client, x views.Exe
 	} else {
 		shown := c.shown(x)
 		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s\n%s\n%s%s", x.ID, x.State, render.DescribeExecution(shown), rollbackSummary(cmd, api, x), render.DescribeEntities(shown))
+		if !c.temporary {
+			fmt.Fprint(cmd.OutOrStdout(), render.DescribeUnacknowledged(x))
+		}
 	}
 	switch {
 	case x.Status != sm.StatusCompleted:

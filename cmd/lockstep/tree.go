@@ -41,6 +41,7 @@ func newTree(c *connection) *cobra.Command {
 				return render.PrintJSON(cmd, root)
 			}
 			printTree(cmd.OutOrStdout(), root, 0)
+			fmt.Fprint(cmd.OutOrStdout(), render.DescribeUnacknowledged(x))
 			return nil
 		},
 	}

@@ -47,7 +47,7 @@ func TestClient_AgreesWithRoutes(t *testing.T) {
 
 	execution, err := c.Execution(ctx, executionID)
 	want := f.view(f.executions[executionID])
-	want.Labels, want.Entities, want.ChildSets = map[string]string{}, map[string]int{}, []views.ChildSetView{}
+	want.Labels, want.Entities, want.ChildSets, want.Unacknowledged = map[string]string{}, map[string]int{}, []views.ChildSetView{}, []views.UnacknowledgedChild{}
 	want.Dropped.Blockers = []views.WaitingFor{}
 	want.EntityOutcomes, want.FailedEntities, want.FailedSteps, want.RerunBy = map[workflow.EntityOutcome]int{}, []workflow.EntityFailure{}, []views.FailedStep{}, []string{}
 	check("execution", execution, want, err)

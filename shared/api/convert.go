@@ -91,6 +91,7 @@ func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Labels = nonNilMap(x.Labels)
 	x.Entities = nonNilMap(x.Entities)
 	x.Children, x.ChildSets = nonNilSlice(x.Children), nonNilSlice(x.ChildSets)
+	x.Unacknowledged = nonNilSlice(x.Unacknowledged)
 	x.EntityOutcomes = nonNilMap(x.EntityOutcomes)
 	x.FailedEntities = nonNilSlice(x.FailedEntities)
 	x.FailedSteps = nonNilSlice(x.FailedSteps)

@@ -53,36 +53,51 @@ type ExecutionView struct {
 	FollowUp        *string          `json:"followUp"`
 	FollowUpFailure *FollowUpFailure `json:"followUpFailure"`
 
-	Parameters    json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
-	Output        json.RawMessage        `json:"output"`     // what it has given; null before it has completed, and in lists if it is stored outside of the state item
-	Labels        map[string]string      `json:"labels"`
-	Metadata      json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is
-	Tenant        string                 `json:"tenant"`
-	CreatedBy     string                 `json:"createdBy"`
-	CreatedAt     time.Time              `json:"createdAt"`
-	UpdatedAt     time.Time              `json:"updatedAt"` // of the last event of its history
-	StartedAt     *time.Time             `json:"startedAt"`
-	EndedAt       *time.Time             `json:"endedAt"`
-	CurrentStep   *string                `json:"currentStep"`
-	Entities      map[string]int         `json:"entities"` // number of entities by type
-	Dropped       Dropped                `json:"dropped"`
-	Progress      Progress               `json:"progress"`
-	Waiting       *Waiting               `json:"waiting"`
-	Error         *FailureView           `json:"error"`
-	Cancellation  *workflow.Cancellation `json:"cancellation"`
-	Parent        *string                `json:"parent"`
-	Compensates   *workflow.Compensated  `json:"compensates"` // what it undoes; null if it is no compensation
-	Item          *int                   `json:"item"`        // if it was started for an item of a list: the number of the item, from 0
-	ChildSets     []ChildSetView         `json:"childSets"`
-	Children      []string               `json:"children"` // in the order in which they were started
-	Blocks        map[string]string      `json:"blocks"`   // reference as written -> version in use
-	Try           int                    `json:"try"`
-	Version       int64                  `json:"version"`
-	EngineVersion string                 `json:"engine"` // version of the engine that wrote it last
+	Parameters   json.RawMessage        `json:"parameters"` // null in lists if they are stored outside of the state item
+	Output       json.RawMessage        `json:"output"`     // what it has given; null before it has completed, and in lists if it is stored outside of the state item
+	Labels       map[string]string      `json:"labels"`
+	Metadata     json.RawMessage        `json:"metadata"` // null without any, and whenever parameters is
+	Tenant       string                 `json:"tenant"`
+	CreatedBy    string                 `json:"createdBy"`
+	CreatedAt    time.Time              `json:"createdAt"`
+	UpdatedAt    time.Time              `json:"updatedAt"` // of the last event of its history
+	StartedAt    *time.Time             `json:"startedAt"`
+	EndedAt      *time.Time             `json:"endedAt"`
+	CurrentStep  *string                `json:"currentStep"`
+	Entities     map[string]int         `json:"entities"` // number of entities by type
+	Dropped      Dropped                `json:"dropped"`
+	Progress     Progress               `json:"progress"`
+	Waiting      *Waiting               `json:"waiting"`
+	Error        *FailureView           `json:"error"`
+	Cancellation *workflow.Cancellation `json:"cancellation"`
+	Parent       *string                `json:"parent"`
+	Compensates  *workflow.Compensated  `json:"compensates"` // what it undoes; null if it is no compensation
+	Item         *int                   `json:"item"`        // if it was started for an item of a list: the number of the item, from 0
+	ChildSets    []ChildSetView         `json:"childSets"`
+	Children     []string               `json:"children"` // in the order in which they were started
+
+	// Unacknowledged are the first ten executions that it has started, in any try, and that wait to
+	// be acknowledged: they ended unsafely, or were cancelled after they had changed something, and
+	// keep their locks until then. Lists leave them out.
+	Unacknowledged []UnacknowledgedChild `json:"unacknowledged"`
+
+	Blocks        map[string]string `json:"blocks"` // reference as written -> version in use
+	Try           int               `json:"try"`
+	Version       int64             `json:"version"`
+	EngineVersion string            `json:"engine"` // version of the engine that wrote it last
 
 	// IdempotencyExpiresAt is how long the idempotency key that found it is remembered. It is only
 	// in the list for a key, since the execution does not know it.
 	IdempotencyExpiresAt *time.Time `json:"idempotencyExpiresAt"`
+}
+
+// UnacknowledgedChild is an execution that a step has started, and that waits to be acknowledged.
+type UnacknowledgedChild struct {
+	ID       string                       `json:"id"`
+	Step     string                       `json:"step"` // label
+	Item     *int                         `json:"item"` // number of its item in the list of the step, from 0; null without a list
+	ItemText *string                      `json:"itemText"`
+	State    statemachines.ExecutionState `json:"state"`
 }
 
 // ExecutionLimits are the limits of an execution over all its tries, of its definition or its start;

@@ -66,6 +66,8 @@ func describeState(x views.ExecutionView) string {
 				outcome = "It failed UNSAFELY, which somebody has acknowledged"
 			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 && x.FailedRollback != nil {
 				outcome = "It failed UNSAFELY: something could not be undone"
+			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 && len(x.Unacknowledged) > 0 {
+				outcome = "It failed UNSAFELY: what it has started is to be checked"
 			} else if x.Remains != nil && x.EntityOutcomes[workflow.EntityFailedUnsafe] == 0 {
 				outcome = "It failed UNSAFELY, though no entity of it needs a look"
 			}
@@ -108,6 +110,32 @@ func describeState(x views.ExecutionView) string {
 		return text
 	}
 	return fmt.Sprintf("It is in state %s.", x.State)
+}
+
+// DescribeUnacknowledged returns a line for each execution that an execution has started and that
+// waits to be acknowledged, and a line that says what to do about them; empty if there is none.
+func DescribeUnacknowledged(x views.ExecutionView) string {
+	if len(x.Unacknowledged) == 0 {
+		return ""
+	}
+	var s strings.Builder
+	for _, c := range x.Unacknowledged {
+		of := "step " + c.Step
+		if c.Item != nil {
+			of += fmt.Sprintf(", item %d (%s)", *c.Item, OrDash(c.ItemText))
+		}
+		s.WriteString(OneLine(fmt.Sprintf("To be acknowledged: %s  %s  by %s", c.ID, c.State, of)) + "\n")
+	}
+	first := x.Unacknowledged[0].ID
+	fmt.Fprintf(&s, "Next: \"lockstep status %s\" says what to check of it, and \"lockstep acknowledge %s\" releases its locks", first, first)
+	switch {
+	case !sm.Terminal(x.State):
+		s.WriteString("; what a retry has started in its place waits for them until then")
+	case VerbAllowed("retry", x.State) && x.Parent == nil:
+		fmt.Fprintf(&s, "; then \"lockstep retry %s\": what it starts in its place would wait for these locks", x.ID)
+	}
+	s.WriteString(".\n")
+	return s.String()
 }
 
 // DescribeWait returns what DescribeWaiting does and adds the commands for a complete execution.

@@ -185,3 +185,63 @@ func TestChildren_OfASetThatIsRetried(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// An execution names what it has started and waits to be acknowledged, also while a retry works, but not what failed
+// safely, ended well, or was acknowledged.
+func TestExecution_NamesUnacknowledgedChildren(t *testing.T) {
+	s := harness.New(t, 1, harness.Options())
+	s.RegisterBlocks()
+	s.Publish("leaf", `steps:
+  - {label: go, condition: parameters.name != 'c', functionBlock: p/forever:1, runOn: global}
+  - {label: check, functionBlock: p/pure:1, runOn: global, parameters: {name: "${parameters.name}"}}
+`)
+	s.Publish("w", `steps:
+  - label: each
+    foreach: {items: "${['a', 'b', 'c', 'd']}", as: site, failureTolerance: 100%}
+    workflowReference: {workflow: p/leaf:1, mode: dispatch}
+    parameters: {name: "${site}"}
+  - {label: last, workflowReference: {workflow: p/leaf:1, mode: dispatch}, parameters: {name: e}}
+`)
+	failing := "bcde"
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		var p struct{ Name string }
+		if err := json.Unmarshal(c.Parameters, &p); err == nil && c.Step == "check" && strings.Contains(failing, p.Name) {
+			return &harness.Outcome{FailCode: "NO"}
+		}
+		return nil
+	}
+	id := s.Start("w")
+	s.RunFor(5 * time.Minute)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	expect := func(want ...string) (ids []string) {
+		t.Helper()
+		x := must[views.ExecutionView](s)(s.Query.Execution(context.Background(), harness.Caller, id))
+		var got []string
+		for _, c := range x.Unacknowledged {
+			ids = append(ids, c.ID)
+			item := "-"
+			if c.Item != nil {
+				item = fmt.Sprintf("%d %s", *c.Item, *c.ItemText)
+			}
+			got = append(got, fmt.Sprintf("%s %s %s", c.Step, item, c.State))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		return ids
+	}
+	ids := expect("last - FAILED_UNSAFE", "each 1 b FAILED_UNSAFE", "each 3 d FAILED_UNSAFE")
+	for _, child := range ids[1:2] {
+		if _, err := s.Engine.Acknowledge(context.Background(), harness.Caller, child, "seen"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failing = "d"
+	if _, err := s.Engine.Retry(context.Background(), harness.Caller, id, views.RetryRequest{Reason: "again", From: "each"}); err != nil {
+		t.Fatal(err)
+	}
+	expect("last - FAILED_UNSAFE", "each 3 d FAILED_UNSAFE")
+	s.RunFor(5 * time.Minute)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	expect("each 3 d FAILED_UNSAFE", "last - FAILED_UNSAFE", "each 3 d FAILED_UNSAFE")
+}

@@ -72,6 +72,9 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	if e.FollowUp, e.FollowUpFailure, err = i.FollowUp(ctx); err != nil {
 		return e, err
 	}
+	if e.Unacknowledged, err = unacknowledgedChildren(ctx, i); err != nil {
+		return e, err
+	}
 	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))
 	e.Waiting = v.waiting(ctx, i)
 	return e, nil
@@ -129,7 +132,7 @@ func executionSummary(x *workflow.Execution) views.ExecutionView {
 		CreatedBy: x.CreatedBy, CreatedAt: x.CreatedAt, UpdatedAt: updatedAt(x),
 		StartedAt: timePtr(x.StartedAt), EndedAt: timePtr(x.EndedAt),
 		Entities: x.Scope.Counts, Dropped: droppedView(x), Error: views.NewFailureView(x.Error), Cancellation: x.Cancellation,
-		Children: []string{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, EngineVersion: x.EngineVersion,
+		Children: []string{}, Unacknowledged: []views.UnacknowledgedChild{}, Blocks: x.Blocks, Try: x.Try, Version: x.Version, EngineVersion: x.EngineVersion,
 	}
 	if !x.Input.Offloaded {
 		e.Parameters, e.Metadata = x.Input.Shown(), x.Input.Metadata

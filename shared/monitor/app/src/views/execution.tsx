@@ -92,6 +92,12 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
       {x.rolledBack ? <p>Everything that was executed has been rolled back.</p> : null}
       {x.remains ? <p><strong>May be left:</strong> {x.remains}</p> : null}
       {x.failedRollback ? <FailedRollback failed={x.failedRollback} /> : null}
+      {x.unacknowledged.length ? (
+        <p>
+          <strong>To be acknowledged:</strong> {x.unacknowledged.map((c, n) => <>{n === 0 ? "" : ", "}<ExecutionLink id={c.id} /> of step {c.step}{c.item === null ? "" : `, item ${c.item}${c.itemText ? ` (${c.itemText})` : ""}`}, which ended <Word>{c.state}</Word></>)}.
+          {" "}It keeps its locks until then; what a retry starts in its place waits for them.
+        </p>
+      ) : null}
       {x.kept ? <p>It still locks {x.kept} entities until it is acknowledged.</p> : null}
       {x.followUpFailure ? <p><strong>Not started at its end,</strong> after {x.followUpFailure.attempts} attempts: {x.followUpFailure.error}{x.followUpFailure.deadLetter ? <> It is a dead letter now: <code>lockstep redrive --queue hooks-out</code> tries it again.</> : x.followUpFailure.retryAt ? <> It is tried again about {time(x.followUpFailure.retryAt)}.</> : null}</p> : null}
       {x.cancellation ? <p>Cancelled{x.cancellation.by ? ` by ${x.cancellation.by}` : ""} ({x.cancellation.source}): {x.cancellation.reason}</p> : null}
