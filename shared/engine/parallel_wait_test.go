@@ -567,3 +567,29 @@ func offeredAgain(t *testing.T, outage, within time.Duration) {
 	s.RunFor(within)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 }
+
+// An entity that fails in branches whose failure is handled has not failed, whether that failure or the end of the time
+// of the branches comes first.
+func TestParallel_HandledFailureInLateBranches(t *testing.T) {
+	for seconds, code := range map[int]string{5: "REFUSED", 20: "TIMEOUT", 25: "TIMEOUT"} {
+		s := newHarness(t, 2)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step != "b" || c.Entity != "d001" {
+				return nil
+			}
+			return &harness.Outcome{FailCode: "REFUSED", During: func() { passTime(s, time.Duration(seconds)*time.Second) }}
+		}
+		s.Publish("w", `steps:
+  - label: all
+    stepTimeout: 20s
+    parallel: {branches: [{label: x, functionBlock: p/pure:1, runOn: global}, {label: y, steps: [{label: b, functionBlock: p/harmless:1, runOn: device}]}]}
+    onFailure: [{when: 'error.code == "`+code+`"', steps: [{label: h, functionBlock: p/again:1, runOn: device}]}]
+`)
+		id := s.Start("w", "d000", "d001")
+		settle(s)
+		x := s.ExpectState(id, sm.ExecutionCompletedAck)
+		if outcome := x.Outcome(); outcome != workflow.OutcomeSucceeded || !s.HasCalled(id, "h EXECUTE d001") {
+			t.Errorf("after %d seconds: outcome %s, %v, %v", seconds, outcome, x.Result, s.CallsOf(id))
+		}
+	}
+}
