@@ -56,6 +56,9 @@ func (c *Catalog) warnings(ctx context.Context, tenant string, d *spec.Definitio
 	if err := w.checkFlow(d, paths); err != nil {
 		return nil, err
 	}
+	if err := w.checkUndo(d, paths); err != nil {
+		return nil, err
+	}
 	w.checkParameters(d)
 	if err := w.checkInserted(d); err != nil {
 		return nil, err

@@ -71,7 +71,11 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 	case x.State != sm.ExecutionFailedUnsafe:
 		return ""
 	case !slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return IsLastRollback(x, &r) }):
-		return "it has not begun to roll back what it has executed last: check what remains, then acknowledge it, or retry it without rollback, which goes forward"
+		why := ""
+		if _, obstacle := classifyChanges(x, ""); obstacle != "" {
+			why = " (" + obstacle + ")"
+		}
+		return "it has not begun to roll back what it has executed last" + why + ": check what remains, then acknowledge it, or retry it without rollback, which goes forward"
 	}
 	remaining := slices.DeleteFunc(stepRunsToUndo(x), func(r *workflow.StepRun) bool {
 		return wasCompleted(x, r.Seq) || x.Undo != nil && !slices.Contains(x.Undo.StepRuns, r.Seq)
