@@ -34,9 +34,7 @@ func newInputs(c *connection) *cobra.Command {
 			}
 			id := ""
 			if len(args) > 0 {
-				if id = args[0]; mine {
-					return errors.New("--mine is for the inputs of all executions: leave out ID")
-				}
+				id = args[0]
 			}
 			none := "nobody is asked for input"
 			if mine {
@@ -385,7 +383,7 @@ func (f *form) fill(raw json.RawMessage) (json.RawMessage, error) {
 func (f *form) fillRest(raw json.RawMessage, values map[string]json.RawMessage) (json.RawMessage, error) {
 	var s fieldSchema
 	_ = json.Unmarshal(raw, &s)
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+	for _, name := range s.order() {
 		if _, given := values[name]; given {
 			continue
 		}
@@ -398,6 +396,23 @@ func (f *form) fillRest(raw json.RawMessage, values map[string]json.RawMessage) 
 		}
 	}
 	return workflow.EncodeJSON(values)
+}
+
+// order returns the names of the fields in the order in which they are asked for: the required ones
+// as their schema lists them, then the others by name, as JSON keeps no order of them.
+func (s *fieldSchema) order() []string {
+	var names []string
+	for _, name := range s.Required {
+		if _, declared := s.Properties[name]; declared && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // withDefinitions returns the schema of a field with the definitions to which it may refer.

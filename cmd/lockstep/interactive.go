@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,7 +78,7 @@ func startedDefinition(ctx context.Context, api *client.Client, workflowArg stri
 func followAndAnswer(cmd *cobra.Command, c *connection, api *client.Client, f *form, id string, timeout time.Duration, onEnd func(views.ExecutionView)) error {
 	ctx, cancel := limited(cmd.Context(), timeout)
 	defer cancel()
-	asked, seen := map[string]bool{}, int64(-1)
+	asked, noted, seen := map[string]bool{}, map[string]bool{}, int64(-1)
 	for {
 		x, err := followUntil(ctx, cmd, c, api, id, func(x views.ExecutionView) bool {
 			return client.Idle(x) || x.Version != seen && asksInput(x)
@@ -92,18 +93,46 @@ func followAndAnswer(cmd *cobra.Command, c *connection, api *client.Client, f *f
 			return printEnd(cmd, c, api, x)
 		}
 		seen = x.Version
-		for input, err := range api.Inputs(ctx, id, false) {
+		for input, err := range api.Inputs(ctx, id, true) {
 			if err != nil {
 				return render.AsServiceError(err)
 			}
-			if key := fmt.Sprintf("%s %d", input.Step, input.Visit); !asked[key] {
+			if key := inputKey(input); !asked[key] {
 				asked[key] = true
 				if err := f.answer(ctx, api, input); err != nil {
 					return withHint(err, "the execution continues; \"lockstep answer %s --ask\" answers, \"lockstep watch %s\" follows it again", id, id)
 				}
 			}
 		}
+		for input, err := range api.Inputs(ctx, id, false) {
+			if err != nil {
+				return render.AsServiceError(err)
+			}
+			if key := inputKey(input); !asked[key] && !noted[key] {
+				noted[key] = true
+				printNote(cmd, "step %s waits for somebody else to answer%s", input.Step, describeWho(input.Who))
+			}
+		}
 	}
+}
+
+// inputKey names a question, for each of the levels of those who answer it.
+func inputKey(i views.InputView) string { return fmt.Sprintf("%s %d %d", i.Step, i.Visit, i.Level) }
+
+// describeWho says who may answer a question that the caller may not.
+func describeWho(w views.WhoView) string {
+	var who []string
+	if len(w.Roles) > 0 {
+		who = append(who, "who has the role "+strings.Join(w.Roles, " or "))
+	}
+	who = append(who, w.Actors...)
+	if w.NotStarter {
+		who = append(who, "not who has started the execution")
+	}
+	if len(who) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(who, "; ") + ")"
 }
 
 // asksInput reports whether a step of the execution waits for an input, in whatever branch.

@@ -141,7 +141,7 @@ if everything succeeded.`,
 	f.BoolVar(&stepwise, "step", false, "wait in front of each step until \"lockstep resume ID\"; the entities stay locked meanwhile")
 	f.BoolVar(&hold, "hold", false, "do not begin, and lock nothing, before \"lockstep resume ID\"")
 	f.StringVar(&batch, "batch", "", "start an execution for each line of this file, or of standard input for \"-\", and follow none: as \"lockstep batch\", but a line need not name the workflow")
-	f.BoolVar(&interactive, "interactive", false, "ask for each parameter that is not given, and for what its steps ask people; what is sealed is not shown while you type it")
+	f.BoolVar(&interactive, "interactive", false, "ask for each parameter that is not given, and for what its steps ask you; what is sealed is not shown while you type it")
 	f.BoolVar(&dryRun, "dry-run", false, "start nothing, and show what it would do, as \"lockstep plan\" does")
 	addWaitTimeout(cmd, &timeout)
 	f.BoolVarP(&detach, "detach", "d", false, "print the id and do not follow")

@@ -178,6 +178,11 @@ func TestAccess_NobodyButApproversHasInputs(t *testing.T) {
 		if asked := slices.Contains(f.calls, "Inbox"); w.Code != http.StatusOK || asked != want {
 			t.Errorf("%s: %d, asked %v", role, w.Code, asked)
 		}
+		f.inputs = true // of the caller
+		w = sendRequest(newHandler(f, withRoles), "GET /workflow-execution/id/"+executionID+"/inputs?mine=true", "", "X-Roles: "+role)
+		if shown := strings.Contains(w.Body.String(), `"step"`); w.Code != http.StatusOK || shown != want {
+			t.Errorf("%s: %d, of one execution shown %v", role, w.Code, shown)
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ type Queries interface {
 	PinnedDefinition(ctx context.Context, c workflow.Caller, id string) (views.PinnedDefinition, error)
 	Next(ctx context.Context, c workflow.Caller, id string, page workflow.Page) (views.NextView, error)
 	Status(ctx context.Context, c workflow.Caller, id string) (views.StatusView, error)
-	Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error)
+	Inputs(ctx context.Context, c workflow.Caller, id string, mine bool) ([]views.InputView, error)
 	Tokens(ctx context.Context, c workflow.Caller, id string) ([]views.TokenStateView, error)
 	Inbox(ctx context.Context, c workflow.Caller, mine bool, page workflow.Page) (workflow.List[views.InputView], error)
 	Schedule(ctx context.Context, c workflow.Caller, fullName string) (views.ScheduleView, error)

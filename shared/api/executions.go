@@ -465,8 +465,12 @@ func (a *routes) ListInputs(w http.ResponseWriter, r *http.Request, params gen.L
 }
 
 // GetInputs serves GET /workflow-execution/id/{id}/inputs.
-func (a *routes) GetInputs(w http.ResponseWriter, r *http.Request, id gen.Id) {
-	items, err := a.Queries.Inputs(r.Context(), a.caller(r), id)
+func (a *routes) GetInputs(w http.ResponseWriter, r *http.Request, id gen.Id, params gen.GetInputsParams) {
+	c, mine := a.caller(r), deref(params.Mine)
+	items, err := a.Queries.Inputs(r.Context(), c, id, mine)
+	if mine && err == nil && a.opt.Access.check(c, RoleApprover) != nil {
+		items = nil // the caller may not answer anything
+	}
 	respondList(a, w, r, workflow.List[views.InputView]{Items: items}, unchanged[views.InputView], err)
 }
 

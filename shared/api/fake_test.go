@@ -24,6 +24,7 @@ type fake struct {
 	tenant     string // the only tenant with resources
 	err        error  // returned by every method, if set
 	panics     bool   // every method panics
+	inputs     bool   // the caller may answer what an execution asks
 	caller     workflow.Caller
 	calls      []string
 	start      views.StartRequest
@@ -548,9 +549,12 @@ func (f *fake) QuestionOfToken(_ context.Context, token string) (views.QuestionV
 	return views.QuestionView{Step: "approve", For: "ann", Schema: rawJSON(`{"type":"object"}`), Show: rawJSON(`null`), Approval: true, Until: at}, nil
 }
 
-func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string) ([]views.InputView, error) {
+func (f *fake) Inputs(_ context.Context, c workflow.Caller, id string, mine bool) ([]views.InputView, error) {
 	if id != executionID {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "no execution %q", id)
+	}
+	if mine && !f.inputs {
+		return nil, f.record("Inputs", c)
 	}
 	return []views.InputView{inputView}, f.record("Inputs", c)
 }

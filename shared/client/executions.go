@@ -372,12 +372,12 @@ func (c *Client) SignalKey(ctx context.Context, workflowName, key, name string, 
 // Inputs lists the open questions of an execution or, without an id, of all executions. mine limits
 // them to those that the caller may answer and has not answered.
 func (c *Client) Inputs(ctx context.Context, id string, mine bool) iter.Seq2[views.InputView, error] {
-	if id != "" {
-		return paginate[views.InputView](ctx, c, nil, "workflow-execution", "id", id, "inputs")
-	}
 	query := url.Values{}
 	if mine {
 		query.Set("mine", "true")
+	}
+	if id != "" {
+		return paginate[views.InputView](ctx, c, query, "workflow-execution", "id", id, "inputs")
 	}
 	return paginate[views.InputView](ctx, c, query, "inputs")
 }

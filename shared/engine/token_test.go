@@ -360,7 +360,7 @@ func TestToken_TakesTheRightOfItsMaker(t *testing.T) {
 			if err := answerWith(s, mustIssue(t, s, "bob", id, "x"), yes); err != nil {
 				t.Error(err)
 			}
-			inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+			inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id, false)
 			if err != nil || inputs[0].Tokens[0].State != workflow.TokenRevoked || inputs[0].Tokens[1].State != workflow.TokenUsed {
 				t.Errorf("%+v, %v", inputs, err)
 			}
@@ -475,7 +475,7 @@ func TestToken_AreListed(t *testing.T) {
 	s, id := waitingWithTokens(t, fmt.Sprintf(approveBy, "", 3))
 	list := func() string {
 		t.Helper()
-		inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+		inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -544,7 +544,7 @@ func TestToken_ListHasTheLastExpiry(t *testing.T) {
 	}
 	always, longest, first := issue("a", 0, 1)[0], issue("b", 3, 1)[0], issue("c", 1, 3)[0]
 	s.Advance(2 * time.Hour)
-	inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id)
+	inputs, err := s.Query.Inputs(t.Context(), harness.Caller, id, false)
 	if err != nil || len(inputs[0].Tokens) != 3 {
 		t.Fatalf("%+v, %v", inputs, err)
 	}
@@ -568,7 +568,7 @@ func TestToken_ListHasTheLastExpiry(t *testing.T) {
 	}
 	issue("a", 1)
 	s.Advance(2 * time.Hour)
-	if inputs, err = s.Query.Inputs(t.Context(), harness.Caller, id); err != nil || len(inputs[0].Tokens) != 1 || inputs[0].Tokens[0].State != workflow.TokenExpired {
+	if inputs, err = s.Query.Inputs(t.Context(), harness.Caller, id, false); err != nil || len(inputs[0].Tokens) != 1 || inputs[0].Tokens[0].State != workflow.TokenExpired {
 		t.Errorf("%+v, %v", inputs, err)
 	}
 }

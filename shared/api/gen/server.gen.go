@@ -2705,6 +2705,12 @@ type ListEventsParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// GetInputsParams defines parameters for GetInputs.
+type GetInputsParams struct {
+	// Mine Only what the caller may answer and has not answered
+	Mine *bool `form:"mine,omitempty" json:"mine,omitempty"`
+}
+
 // ListJobsParams defines parameters for ListJobs.
 type ListJobsParams struct {
 	// Step Label
@@ -3164,7 +3170,7 @@ type ServerInterface interface {
 	ListEvents(w http.ResponseWriter, r *http.Request, id Id, params ListEventsParams)
 	// GetInputs List what an execution asks people
 	// (GET /workflow-execution/id/{id}/inputs)
-	GetInputs(w http.ResponseWriter, r *http.Request, id Id)
+	GetInputs(w http.ResponseWriter, r *http.Request, id Id, params GetInputsParams)
 	// ListJobs List an execution's jobs, with every attempt
 	// (GET /workflow-execution/id/{id}/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, id Id, params ListJobsParams)
@@ -7095,8 +7101,24 @@ func (siw *ServerInterfaceWrapper) GetInputs(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetInputsParams
+
+	// ------------- Optional query parameter "mine" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "mine", r.URL.Query(), &params.Mine, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "mine"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "mine", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetInputs(w, r, id)
+		siw.Handler.GetInputs(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {

@@ -10,11 +10,15 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// Inputs lists what an execution is asking people.
-func (v *Service) Inputs(ctx context.Context, c workflow.Caller, id string) ([]views.InputView, error) {
+// Inputs lists what an execution is asking people. With mine, it lists only what the caller may
+// answer and has not answered.
+func (v *Service) Inputs(ctx context.Context, c workflow.Caller, id string, mine bool) ([]views.InputView, error) {
 	i, err := v.engine.Inspect(ctx, c.Tenant, id)
 	if err != nil {
 		return nil, err
+	}
+	if mine {
+		return v.inputs(ctx, i, &c)
 	}
 	return v.inputs(ctx, i, nil)
 }

@@ -58,9 +58,14 @@ func TestService_Inbox(t *testing.T) {
 	expect(caller("zoe", "duty"), true, "any")
 	expect(harness.Caller, true, "any")
 	expect(workflow.Caller{Tenant: "another", Actor: "ann"}, false)
-	items, err := v.Inputs(ctx, harness.Caller, ids["cab"])
+	items, err := v.Inputs(ctx, harness.Caller, ids["cab"], false)
 	if err != nil || len(items) != 1 {
 		t.Fatal(items, err)
+	}
+	for who, want := range map[workflow.Caller]int{caller("eve", ""): 0, caller("eve", "cab"): 1, harness.Caller: 0} {
+		if mine, err := v.Inputs(ctx, who, ids["cab"], true); err != nil || len(mine) != want {
+			t.Errorf("%+v: %+v, %v", who, mine, err)
+		}
 	}
 	i := items[0]
 	if i.Visit != 1 || *i.Title != "ok 7?" || string(i.Show) != `{"n":7}` || !i.Approval || i.Need != 2 || !slices.Equal(i.Who.Roles, []string{"cab"}) || len(i.Schema) == 0 || i.Execution != ids["cab"] {
@@ -70,14 +75,14 @@ func TestService_Inbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(caller("olga", ""), true, "any")
-	if items, err = v.Inputs(ctx, harness.Caller, ids["cab"]); err != nil || len(items[0].Answers) != 1 || items[0].Answers[0].By != "olga" {
+	if items, err = v.Inputs(ctx, harness.Caller, ids["cab"], false); err != nil || len(items[0].Answers) != 1 || items[0].Answers[0].By != "olga" {
 		t.Errorf("%+v, %v", items, err)
 	}
 	x, err := v.Execution(ctx, harness.Caller, ids["cab"])
 	if err != nil || x.Waiting == nil || x.Waiting.Kind != workflow.WaitInput || *x.Waiting.Reason != "ok 7?" {
 		t.Errorf("%+v, %v", x.Waiting, err)
 	}
-	if items, err := v.Inputs(ctx, harness.Caller, ids["timer"]); err != nil || len(items) != 0 {
+	if items, err := v.Inputs(ctx, harness.Caller, ids["timer"], false); err != nil || len(items) != 0 {
 		t.Errorf("%v, %v", items, err)
 	}
 }
