@@ -59,14 +59,14 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 	for range workflow.MaxNamed {
 		x.Dropped = append(x.Dropped, workflow.BlockedBy{Entity: workflow.EntityKey{Type: noise(random, 128), ID: noise(random, 128)}, Execution: uuid.NewString(), Epoch: 1 << 40, Since: time.Now()})
 	}
-	failed := workflow.NewPlaces(randomPlaces(random, 8<<10)...)
+	failed := workflow.NewPlaces(randomPlaces(random, workflow.MaxInlineSetBytes)...)
 	x.Result = &workflow.Result{Sets: workflow.OutcomeSets{workflow.EntityFailedUnsafe: failed}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: failed.Len()}}
 	for range workflow.MaxNamedFailures {
 		x.Result.Named = append(x.Result.Named, workflow.EntityFailure{
 			Entity: entity.String(), Outcome: workflow.EntityFailedUnsafe, Step: noise(random, 128), Code: noise(random, workflow.MaxFailureCode), Message: noise(random, workflow.MaxShortMessage),
 		})
 	}
-	x.Undo = &workflow.Undo{Entities: workflow.NewPlaces(randomPlaces(random, 8<<10)...), StepRuns: []int{1, 2, 3}}
+	x.Undo = &workflow.Undo{Entities: workflow.NewPlaces(randomPlaces(random, 24<<10)...), StepRuns: []int{1, 2, 3}}
 	x.Acknowledged = &workflow.Acknowledgement{By: noise(random, 256), Reason: noise(random, workflow.MaxReasonBytes), At: time.Now()}
 	x.LastEnd = &workflow.LastEnd{Unsafe: true, StartedAt: time.Now(), Result: x.Result} // a retry that never begins ends like the try before
 	for range 10 {

@@ -319,9 +319,18 @@ func (w *workspace) exceedsInlineLimit() bool {
 }
 
 func (w *workspace) load(ctx context.Context) (err error) {
-	w.execution, err = w.ports.Store.Load(ctx, w.tenant, w.id)
+	w.execution, err = w.read(ctx)
 	w.recorder.SetExecution(w.execution)
 	return err
+}
+
+// read reads the execution, with the outcomes of its entities.
+func (w *workspace) read(ctx context.Context) (*workflow.Execution, error) {
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+	if err != nil {
+		return nil, err
+	}
+	return x, ReadOutcomes(ctx, w.ports.Packs, x)
 }
 
 // reloadAfterLostCommit reloads after a commit whose condition did not hold. A commit that lost
@@ -329,7 +338,7 @@ func (w *workspace) load(ctx context.Context) (err error) {
 // mailbox holds, and a wake-up has fewer tries than that.
 func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decision, conflicts *int) error {
 	if d.DependsOnSignals {
-		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+		x, err := w.read(ctx)
 		if err != nil {
 			return err
 		}
@@ -347,7 +356,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 		return workflow.Contended(workflow.CodeConflict, "execution %s", w.id)
 	}
 	w.e.Backoff(*conflicts)
-	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+	x, err := w.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -436,6 +445,9 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 func (w *workspace) prepareCommit(ctx context.Context, seen, next *workflow.Execution) error {
 	next.Schema, next.Commit, next.EngineVersion = max(seen.Schema, next.Needs()), w.e.Nonce(), w.e.version
 	if err := w.offloadHistory(ctx, seen, next); err != nil {
+		return err
+	}
+	if err := w.offloadOutcomes(ctx, next); err != nil {
 		return err
 	}
 	before := seen

@@ -29,7 +29,7 @@ func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 // because their tokens must keep growing.
 func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
-	if x := w.execution; x.Output != nil || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Value != nil || r.List != nil }) {
+	if x := w.execution; x.Output != nil || x.MayStoreSets() || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Value != nil || r.List != nil }) {
 		if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id).StepRunKey(), 0, w.now); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -326,81 +325,5 @@ func TestOutcome_UnknownBlockNamesWhatWasMeant(t *testing.T) {
 		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Error == nil || x.Error.Code != "BLOCK_NOT_FOUND" || !strings.HasSuffix(x.Error.Message, want) {
 			t.Errorf("%s: %+v", block, x.Error)
 		}
-	}
-}
-
-// TestOutcome_SetsTooLargeForTheItem: where the sets of the outcomes do not fit into the state item,
-// what the failed entities want written to the inventory is not written all the same.
-func TestOutcome_SetsTooLargeForTheItem(t *testing.T) {
-	s := newHarness(t, 3)
-	s.Publish("w", "config: {failureTolerance: 100%}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device}\n  - {label: b, functionBlock: p/pure:1, runOn: device}\n")
-	s.Script = func(c harness.BlockCall) *harness.Outcome {
-		if c.Step == "b" && c.Entity == "d001" {
-			return &harness.Outcome{FailCode: "REFUSED"}
-		}
-		return &harness.Outcome{SetAttributes: map[string]any{"by": "w"}}
-	}
-	open := s.Engine.OpenPorts
-	s.Engine.OpenPorts = func() port.Ports {
-		p := open()
-		p.Store = overtakenStore{Store: p.Store, first: func(next *workflow.Execution) {
-			if next.Result != nil {
-				next.Result.Sets = nil
-			}
-		}}
-		return p
-	}
-	id := s.Start("w", harness.DeviceIDs(3)...)
-	s.RunUntilIdle(time.Hour)
-	x := s.ExpectState(id, sm.ExecutionCompletedAck)
-	if _, known := x.EntityOutcome(1); known || x.Result.Count[workflow.EntityFailedSafe] != 1 {
-		t.Fatalf("result %+v", x.Result)
-	}
-	for _, key := range devices("d000", "d001", "d002") {
-		e, err := s.Catalog.Entity(t.Context(), harness.Caller, key)
-		if err != nil || strings.Contains(string(e.Attributes), `"by"`) != (key.ID != "d001") {
-			t.Errorf("%s has %s, %v", key, e.Attributes, err)
-		}
-	}
-	_, err := rerun(s, id, chosen(views.RerunFailed))
-	wantRefused(t, err, workflow.CodeInvalid, "has 1 FAILED_SAFE entities, too many to keep the list of them")
-	_, err = rerun(s, id, chosen(views.RerunSkipped))
-	wantRefused(t, err, workflow.CodeInvalid, "has no skipped entities; it has: 1 FAILED_SAFE")
-}
-
-// TestOutcome_SkippedAreTooManyForTheItem: where only the set of those that were skipped does not
-// fit, those that failed are known and can be repeated.
-func TestOutcome_SkippedAreTooManyForTheItem(t *testing.T) {
-	s := newHarness(t, 4)
-	s.Publish("w", "config: {failureTolerance: 100%}\nsteps: [{label: b, functionBlock: p/pure:1, runOn: device, condition: \"entity.id.matches('[13]$')\"}]\n")
-	s.Script = failFor("b", "d001")
-	open := s.Engine.OpenPorts
-	s.Engine.OpenPorts = func() port.Ports {
-		p := open()
-		p.Store = overtakenStore{Store: p.Store, first: func(next *workflow.Execution) {
-			if next.Result != nil {
-				delete(next.Result.Sets, workflow.EntitySkipped)
-			}
-		}}
-		return p
-	}
-	of := s.Start("w", harness.DeviceIDs(4)...)
-	s.RunUntilIdle(time.Hour)
-	x := s.ExpectState(of, sm.ExecutionCompletedAck)
-	if _, known := x.EntityOutcome(1); known || !x.Result.Lacks(workflow.EntitySkipped) {
-		t.Fatalf("result %+v", x.Result)
-	}
-	if outcome, known := x.EntityOutcome(2); outcome != workflow.EntityFailedSafe || !known {
-		t.Errorf("the one that failed: %s, %t", outcome, known)
-	}
-	_, err := rerun(s, of, chosen(views.RerunSkipped))
-	wantRefused(t, err, workflow.CodeInvalid, "has 2 SKIPPED entities, too many to keep the list of them")
-	id, err := rerun(s, of, chosen(views.RerunFailed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.RunUntilIdle(time.Hour)
-	if x := s.Load(id); x.Scope.Total() != 1 {
-		t.Errorf("repeats %v", x.Scope.Counts)
 	}
 }

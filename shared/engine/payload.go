@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // Large values are stored in items of their own, so that the state item stays small: the input, the
-// entities of a scope, the values of step runs, and the older pages of the history.
+// entities of a scope and their outcomes, the values of step runs, and the older pages of the history.
 
 // startInput returns the execution's input, wherever it is stored.
 func (w *workspace) startInput(ctx context.Context) (*workflow.Input, error) {
@@ -208,6 +209,52 @@ func (w *workspace) loadValue(ctx context.Context, v *workflow.Value) (json.RawM
 		return v.Inline, nil
 	}
 	return w.ports.Packs.LoadPayload(ctx, workflow.ValueKey(w.tenant, w.id), *v.Stored)
+}
+
+// offloadOutcomes stores the sets of outcomes in items of their own where they are too large for the
+// state item.
+func (w *workspace) offloadOutcomes(ctx context.Context, next *workflow.Execution) error {
+	r := next.Result
+	if r == nil || r.Stored != nil || r.Sets.Bytes() <= workflow.MaxInlineSetBytes {
+		return nil
+	}
+	raw, err := workflow.EncodeJSON(r.Sets)
+	if err != nil {
+		return err
+	}
+	ref, err := w.ports.Packs.SavePayload(ctx, workflow.ValueKey(w.tenant, w.id), raw)
+	if err != nil {
+		return err
+	}
+	stored := *r
+	stored.Stored = &ref
+	next.Result = &stored
+	return nil
+}
+
+// ReadOutcomes reads the outcomes of an execution's entities, if they are stored in items of their
+// own. Where its retention is just ending they may be gone; they stay unread then.
+func ReadOutcomes(ctx context.Context, packs port.Packs, x *workflow.Execution) error {
+	results := []*workflow.Result{x.Result}
+	if x.LastEnd != nil {
+		results = append(results, x.LastEnd.Result)
+	}
+	for _, r := range results {
+		if !r.Unread() {
+			continue
+		}
+		raw, err := packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *r.Stored)
+		if workflow.Is(err, workflow.CodeNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(raw, &r.Sets); err != nil {
+			return workflow.Errorf(workflow.CodeInternal, "decode the outcomes of execution %s: %w", x.ID, err)
+		}
+	}
+	return nil
 }
 
 // eventsPerPage is the size of a history page. The size is fixed and a page is keyed by its first

@@ -188,23 +188,11 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 		return slices.Compact(keys), nil
 	}
 	counts := map[workflow.EntityOutcome]int{}
-	for _, outcome := range workflow.EntityOutcomes() {
-		if chosen.Choice != views.RerunAll && repeats(chosen.Choice, outcome) && x.Result != nil && x.Result.Lacks(outcome) {
-			return nil, rerunInvalid("unknown", fmt.Sprintf("execution %s has %d %s entities, too many to keep the list of them: rerun all, or name entities", x.ID, x.Result.Count[outcome], outcome))
-		}
-	}
 	for _, e := range entities {
-		outcome, known := x.EntityOutcome(e.Place)
-		if known {
-			counts[outcome]++
-		}
+		outcome, _ := x.EntityOutcome(e.Place)
+		counts[outcome]++
 		if repeats(chosen.Choice, outcome) {
 			keys = append(keys, e.Key)
-		}
-	}
-	if r := x.Result; r != nil {
-		for outcome, n := range r.Count {
-			counts[outcome] = max(counts[outcome], n) // no set names them
 		}
 	}
 	if chosen.Choice == views.RerunSkipped || chosen.Choice == views.RerunUnfinished {

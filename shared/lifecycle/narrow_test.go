@@ -57,7 +57,7 @@ func TestDecide_NamesEntitiesOnlyWhereThereIsRoom(t *testing.T) {
 }
 
 // A rollback is retried only for the entities that are still held, even if the outcomes of single
-// entities did not fit: those released since may belong to others.
+// entities have not been read: those released since may belong to others.
 func TestDecide_RollsBackOnlyWhatIsHeld(t *testing.T) {
 	kept := workflow.NewPlaces(1, 2, 3)
 	for name, test := range map[string]struct {
@@ -65,10 +65,11 @@ func TestDecide_RollsBackOnlyWhatIsHeld(t *testing.T) {
 		result *workflow.Result
 		asks   bool
 	}{
-		"nothing was released":           {result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}},
-		"one of two that are not named":  {kept: &kept, result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}, asks: true},
-		"one of four that are not named": {kept: &kept, result: &workflow.Result{Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 4}}, asks: true},
-		"one that is safe":               {kept: &kept, result: &workflow.Result{Sets: workflow.OutcomeSets{workflow.EntityFailedUnsafe: workflow.NewPlaces(1)}}},
+		"nothing was released":             {result: &workflow.Result{Stored: &workflow.PayloadRef{}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}},
+		"one of two that are not named":    {kept: &kept, result: &workflow.Result{Stored: &workflow.PayloadRef{}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}, asks: true},
+		"one of four that are not named":   {kept: &kept, result: &workflow.Result{Stored: &workflow.PayloadRef{}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 4}}, asks: true},
+		"none of three that are not named": {kept: &kept, result: &workflow.Result{Stored: &workflow.PayloadRef{}, Count: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 3}}},
+		"one that is safe":                 {kept: &kept, result: &workflow.Result{Sets: workflow.OutcomeSets{workflow.EntityFailedUnsafe: workflow.NewPlaces(1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := &workflow.Execution{

@@ -20,7 +20,6 @@ type Outcomes struct {
 	Result         *workflow.Result
 	Unsafe         workflow.Places
 	Undo           *workflow.Undo // what can be undone for the failed entities; nil for nothing
-	TooLarge       bool           // the sets of the failed do not fit into the state item, so no lock is released early
 }
 
 // UndoState is the result of undoing a job.
@@ -388,9 +387,8 @@ func (d *decider) endUnsafe(on sm.Event, o *Outcomes, data map[string]any) {
 		d.setFailure(causeOf(first.Code), &workflow.Failure{Code: first.Code, Message: first.Message, Step: first.Step, Entity: first.Entity})
 	}
 	d.execution.Result = o.Result
-	if !o.TooLarge {
+	if d.keepOnly(o.Unsafe) {
 		data["unsafe"] = o.Unsafe.Len()
-		d.keepOnly(o.Unsafe)
 	}
 	d.end(on, sm.ExecutionFailedUnsafe, data)
 }

@@ -127,8 +127,8 @@ func releasedUnsafe(x *workflow.Execution) bool {
 		return false
 	case x.Result == nil:
 		return x.Scope.Total() > 0
-	case x.Result.LacksFailed():
-		return x.Kept.Len() < x.Scope.Total() // the outcomes did not fit, so the end has released none by itself
+	case x.Result.Unread():
+		return x.Kept.Len() != x.Result.Count[workflow.EntityFailedUnsafe] // what the end kept by itself are these
 	}
 	return x.Result.Sets[workflow.EntityFailedUnsafe].Without(*x.Kept).Len() > 0
 }

@@ -81,6 +81,8 @@ type scriptRunner struct {
 	unfit     map[string]bool // by id of a signal
 	job       string          // what reports on the jobs of callbacks say
 
+	told bool // the script has said what became of single entities
+
 	outdated []lifecycle.OutdatedEntity // what is found for a new try before it takes its locks
 
 	flowScript
@@ -89,10 +91,18 @@ type scriptRunner struct {
 func newScriptRunner(t *testing.T) *scriptRunner {
 	return &scriptRunner{
 		t: t, now: startTime, onTimeout: map[string]string{}, unfit: map[string]bool{}, blocks: map[string]workflow.Block{}, plans: map[string]*lifecycle.Plan{}, times: map[string]int{},
-		scope:    workflow.Scope{Counts: map[string]int{}},
-		outcomes: lifecycle.Outcomes{TooLarge: true}, // nothing is known of single entities
-		def:      spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
+		scope: workflow.Scope{Counts: map[string]int{}},
+		def:   spec.Definition{Package: "p", Name: "w", Version: "1.0.0"},
 	}
+}
+
+// manyPlaces returns a set for which no state item has room.
+func manyPlaces() workflow.Places {
+	var places []int
+	for i := range 100_000 {
+		places = append(places, 2*i+1)
+	}
+	return workflow.NewPlaces(places...)
 }
 
 func (sr *scriptRunner) run(script string) string {
@@ -455,7 +465,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		}
 		sr.decide()
 	case "outcomes": // outcomes [safe=PLACES] [left=PLACES] [unsafe=PLACES] [undo=PLACES of=SEQ,SEQ]: what is answered from now on
-		sr.outcomes = lifecycle.Outcomes{Unsafe: sr.places(o["unsafe"])}
+		sr.outcomes, sr.told = lifecycle.Outcomes{Unsafe: sr.places(o["unsafe"])}, true
 		names := map[workflow.EntityOutcome]string{workflow.EntityFailedSafe: "safe", workflow.EntityLeft: "left", workflow.EntityFailedUnsafe: "unsafe"}
 		for _, outcome := range workflow.EntityOutcomes() { // the worst is named
 			if set := sr.places(o[names[outcome]]); set.Len() > 0 {
@@ -721,7 +731,9 @@ func (sr *scriptRunner) decide() {
 			}
 			if d.Need.Kind == lifecycle.NeedOutcomes {
 				o := sr.outcomes
-				o.ExecutionFails = d.Need.ExecutionFails
+				if o.ExecutionFails = d.Need.ExecutionFails; o.ExecutionFails && !sr.told { // all stay locked
+					o.Unsafe = manyPlaces()
+				}
 				sr.facts.Outcomes = &o
 				continue
 			}

@@ -54,6 +54,9 @@ func (s *Store) put(x *workflow.Execution, o workflow.CommitOptions) {
 	e.x.Schema = max(x.Schema, s.programVersion)
 	if old != nil {
 		keepMailbox(e.x, old, o)
+		if r := e.x.Result; r.Unread() && old.Result != nil && old.Result.Stored != nil && *old.Result.Stored == *r.Stored {
+			r.Sets = old.Result.Sets
+		}
 	}
 	if s.w.Observer != nil {
 		s.w.Observer.ExecutionWritten(old, e.x)
@@ -84,6 +87,10 @@ func (s *Store) decode(e *executionItem) (*workflow.Execution, error) {
 		return nil, workflow.Errorf(workflow.CodeUnavailable, "execution %s has a newer schema", e.x.ID)
 	}
 	x := clone(e.x)
+	x.Result = x.Result.InItem() // observers see all of it
+	if x.LastEnd != nil {
+		x.LastEnd.Result = x.LastEnd.Result.InItem()
+	}
 	x.Waiters = slices.Sorted(maps.Keys(e.waiters)) // a commit does not change the waiters
 	x.FailureStreak = clone(e.failureStreak)
 	return x, nil

@@ -338,6 +338,7 @@ const (
 // Stored items are compressed: to about a quarter if nothing measures it.
 func (w *World) executionBytes(x *workflow.Execution) (int, error) {
 	x = x.Clone()
+	x.Result = x.Result.InItem()
 	x.Signals, x.Heard, x.AwaitedSignals = nil, nil, nil // there is room for a full mailbox besides everything else
 	if w.ExecutionBytes == nil {
 		return sizeOf(x) / 4, checkItemSize(x)

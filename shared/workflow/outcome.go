@@ -69,18 +69,42 @@ const (
 // Result is what the state item keeps about the outcomes of the entities. An execution in which
 // all entities succeeded has none.
 type Result struct {
-	Sets  OutcomeSets           `json:"sets,omitempty"`  // without those that are too large for the item; see Lacks
-	Count map[EntityOutcome]int `json:"count,omitempty"` // by outcome, without SUCCEEDED
-	Named []EntityFailure       `json:"named,omitempty"` // the first entities that failed, the worst outcomes first
+	Sets   OutcomeSets           `json:"sets,omitempty"`
+	Stored *PayloadRef           `json:"stored,omitempty"` // where the sets are if they are too large for the item: under ValueKey of the execution
+	Count  map[EntityOutcome]int `json:"count,omitempty"`  // by outcome, without SUCCEEDED
+	Named  []EntityFailure       `json:"named,omitempty"`  // the first entities that failed, the worst outcomes first
 }
 
-// Lacks reports whether entities have the outcome that no set names, because their set was too large
-// for the item.
-func (r *Result) Lacks(outcome EntityOutcome) bool { return r.Count[outcome] > r.Sets[outcome].Len() }
+// MaxInlineSetBytes bounds the encoded size of all sets of a result together, as they are in the
+// state item.
+const MaxInlineSetBytes = 1 << 10
 
-// LacksFailed reports whether the sets of the entities that failed were too large for the item.
-func (r *Result) LacksFailed() bool {
-	return slices.ContainsFunc(EntityOutcomes(), func(o EntityOutcome) bool { return o.Failed() && r.Lacks(o) })
+// MayStoreSets reports whether the execution has so many entities that their outcomes may have been
+// stored in items of their own, in any of its tries: a set takes at most four bytes for each of few
+// entities.
+func (x *Execution) MayStoreSets() bool {
+	return x.Scope.Only != nil || 4*x.Scope.Total() > MaxInlineSetBytes
+}
+
+// Bytes returns the encoded size of all sets together.
+func (s OutcomeSets) Bytes() (n int) {
+	for _, places := range s {
+		n += len(places.String())
+	}
+	return n
+}
+
+// Unread reports whether the sets are stored in items of their own, and have not been read.
+func (r *Result) Unread() bool { return r != nil && r.Stored != nil && r.Sets == nil }
+
+// InItem returns the result as the state item has it: without sets that are in items of their own.
+func (r *Result) InItem() *Result {
+	if r == nil || r.Stored == nil {
+		return r
+	}
+	bare := *r
+	bare.Sets = nil
+	return &bare
 }
 
 // failed reports whether an entity failed.
@@ -176,7 +200,7 @@ func (x *Execution) RestOutcome() EntityOutcome {
 }
 
 // EntityOutcome returns the outcome of the entity at a place; "" before the end of the execution.
-// known is false if no set has the entity and one was too large to keep.
+// known is false if the sets have not been read.
 func (x *Execution) EntityOutcome(place int) (outcome EntityOutcome, known bool) {
 	switch {
 	case x.Outcome() == "":
@@ -184,11 +208,11 @@ func (x *Execution) EntityOutcome(place int) (outcome EntityOutcome, known bool)
 	case x.Result == nil:
 		return x.RestOutcome(), true
 	}
+	if x.Result.Unread() {
+		return "", false
+	}
 	if outcome := x.Result.Sets.Of(place); outcome != EntitySucceeded {
 		return outcome, true
-	}
-	if slices.ContainsFunc(EntityOutcomes(), x.Result.Lacks) {
-		return "", false
 	}
 	return x.RestOutcome(), true
 }

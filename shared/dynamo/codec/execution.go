@@ -36,6 +36,12 @@ func EncodeExecution(x *workflow.Execution) ([]byte, error) {
 	d.Execution.Version, d.Execution.Epoch, d.Execution.Commit = 0, 0, ""
 	d.Execution.DueAt, d.Execution.Events, d.Execution.Waiters = time.Time{}, nil, nil
 	d.Execution.Kept, d.Execution.Narrowed = nil, 0
+	d.Execution.Result = x.Result.InItem()
+	if x.LastEnd != nil {
+		last := *x.LastEnd
+		last.Result = last.Result.InItem()
+		d.Execution.LastEnd = &last
+	}
 	if x.BlockedBy != nil {
 		by := *x.BlockedBy
 		by.Place, by.Narrowed, by.NeedsPerson = 0, 0, false

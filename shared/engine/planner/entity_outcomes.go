@@ -53,8 +53,8 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 		undoSeqs[seq] = true
 	}
 	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
-	found.Result, found.TooLarge = newResult(x, entities, places, named)
-	if undo := workflow.NewPlaces(undoable...); len(undoSeqs) > 0 && !executionFails && len(undo.String()) <= maxSetBytes {
+	found.Result = newResult(x, entities, places, named)
+	if undo := workflow.NewPlaces(undoable...); len(undoSeqs) > 0 && !executionFails && len(undo.String()) <= maxUndoBytes {
 		found.Undo = &workflow.Undo{Entities: undo}
 		for i := len(x.StepRuns) - 1; i >= 0; i-- {
 			if seq := x.StepRuns[i].Seq; undoSeqs[seq] {
@@ -89,48 +89,25 @@ func (p *Planner) judge(ctx context.Context, x *workflow.Execution, entities []w
 	return nil
 }
 
-// maxSetBytes bounds the encoded size of all sets of a result together, and of the set of entities
-// to undo. The state item reserves space for both.
-const maxSetBytes = 8 << 10
+// maxUndoBytes bounds the encoded size of the set of entities to undo. The state item reserves space
+// for it.
+const maxUndoBytes = 24 << 10
 
-// newResult returns the result as the state item keeps it. If the sets do not fit into the item, it
-// has none of SKIPPED, because there are many where a step is only for a few entities, and no lock
-// depends on them. tooLarge means that the others do not fit either: it has no sets then.
-func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) (r *workflow.Result, tooLarge bool) {
-	r = &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
+// newResult returns the result with its sets, or nil if all entities succeeded.
+func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) *workflow.Result {
+	r := &workflow.Result{Sets: workflow.OutcomeSets{}, Count: map[workflow.EntityOutcome]int{}}
 	if only := x.Scope.Only; only != nil && x.Result != nil {
-		others := *only
 		for outcome, set := range x.Result.Sets {
 			if rest := set.Without(*only); rest.Len() > 0 {
 				r.Sets[outcome] = rest
-			}
-		}
-		if before := x.Result.Count[workflow.EntitySkipped]; x.Result.Lacks(workflow.EntitySkipped) {
-			for outcome, set := range x.Result.Sets {
-				if outcome.Failed() {
-					others = others.Without(set)
-				}
-			}
-			r.Count[workflow.EntitySkipped] = before
-			if others.Len() > 0 { // those that are skipped again may be the same
-				r.Count[workflow.EntitySkipped] = max(0, before-len(places[workflow.EntitySkipped]))
 			}
 		}
 	}
 	for outcome, all := range places {
 		r.Sets[outcome] = r.Sets[outcome].With(workflow.NewPlaces(all...))
 	}
-	size := 0
 	for outcome, set := range r.Sets {
-		r.Count[outcome] += set.Len()
-		size += len(set.String())
-	}
-	if skipped := r.Sets[workflow.EntitySkipped]; size > maxSetBytes {
-		delete(r.Sets, workflow.EntitySkipped)
-		size -= len(skipped.String())
-	}
-	if tooLarge = size > maxSetBytes; tooLarge {
-		r.Sets = nil
+		r.Count[outcome] = set.Len()
 	}
 	if x.Scope.Only != nil && x.Result != nil { // entities named by an earlier try that this one does not work on
 		for _, f := range x.Result.Named {
@@ -143,9 +120,9 @@ func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places ma
 	slices.SortStableFunc(named, func(a, b workflow.EntityFailure) int { return worst(a.Outcome) - worst(b.Outcome) })
 	r.Named = named[:min(len(named), workflow.MaxNamedFailures)]
 	if len(r.Count) == 0 {
-		return nil, false
+		return nil
 	}
-	return r, tooLarge
+	return r
 }
 
 // entityJobs collects the jobs of the entities, ordered by step run.

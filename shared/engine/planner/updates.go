@@ -72,20 +72,6 @@ func (p *Planner) FinalUpdates(ctx context.Context, x *workflow.Execution) (*Ent
 				failed[entities[i].Key] = true
 			}
 		}
-		if x.Result.Lacks(workflow.EntityFailedSafe) {
-			stopped, err := p.stopped(ctx, x)
-			if err != nil {
-				return nil, err
-			}
-			err = p.judge(ctx, x, entities, false, stopped, func(e *workflow.ScopeEntity, _ []lifecycle.EntityJob, v lifecycle.Judgement) {
-				if v.Outcome == workflow.EntityFailedSafe {
-					failed[e.Key] = true
-				}
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
 	}
 	return p.collectUpdates(ctx, x, x.Try, func(r *workflow.StepRun) bool { return r.Forward() && r.SupersededBy == 0 }, failed)
 }

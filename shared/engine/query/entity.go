@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -48,17 +49,23 @@ func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key w
 	return list, nil
 }
 
-// loadByID reads executions, except those that have been removed or have a newer version.
+// loadByID reads executions with the outcomes of their entities, except those that have been removed
+// or have a newer version.
 func (v *Service) loadByID(ctx context.Context, tenant string, ids []string) (map[string]*workflow.Execution, error) {
 	found := map[string]*workflow.Execution{}
 	if len(ids) == 0 {
 		return found, nil
 	}
-	executions, _, err := v.engine.OpenPorts().Store.LoadMany(ctx, tenant, ids)
+	ports := v.engine.OpenPorts()
+	executions, _, err := ports.Store.LoadMany(ctx, tenant, ids)
 	for _, x := range executions {
-		if x.DiscardedAt.IsZero() {
-			found[x.ID] = x
+		if !x.DiscardedAt.IsZero() {
+			continue
 		}
+		if err := engine.ReadOutcomes(ctx, ports.Packs, x); err != nil {
+			return found, err
+		}
+		found[x.ID] = x
 	}
 	return found, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -82,6 +83,9 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)
+	if err := engine.ReadOutcomes(ctx, i.Ports().Packs, x); err != nil {
+		return false, err
+	}
 	entities, err := i.AllEntities(ctx)
 	if err != nil {
 		return false, err

@@ -5,7 +5,7 @@ import "slices"
 // borders are mistakes where values come in from outside and go out again. No scenario of the
 // simulation has hostile answers, queues that refuse characters, or terminals. A test detects each.
 var borders = []Mutation{
-	{Name: "too many that were skipped hide who failed", Test: "shared/engine/planner:TestNewResult_LeavesOutWhatDoesNotFit", Edits: []Edit{{"shared/engine/planner/entity_outcomes.go", "\t\tdelete(r.Sets, workflow.EntitySkipped)\n", "\t\tr.Sets = nil\n"}}},
+	{Name: "a list of failures does not read outcomes that are stored apart", Test: "shared/engine:TestOutcome_OfTenThousandEntities", Edits: []Edit{{"shared/engine/query/failures.go", "engine.ReadOutcomes(ctx, i.Ports().Packs, x)", "engine.ReadOutcomes(ctx, i.Ports().Packs, &workflow.Execution{})"}}},
 	{Name: "results that nobody can read are stored", Test: "shared/worker:TestJobResult_MustBeReadableJSON", Edits: []Edit{{"shared/worker/result.go", "\tif issue := checkJSON(a.Result, \"result\"); issue != nil {\n", "\tif issue := checkJSON(a.Result, \"result\"); false && issue != nil {\n"}}},
 	{Name: "JSON is escaped for HTML", Test: "tests/httpapi:TestAnswers_DoNotEscapeHTML", Edits: []Edit{{"shared/workflow/json.go", "e.SetEscapeHTML(false)", "e.SetEscapeHTML(true)"}}},
 	{Name: "a message has characters that SQS refuses", Test: "shared/sqs:TestEncodePack_WritesOnlyWhatSQSAccepts", Edits: []Edit{{"shared/sqs/body.go", "\tplain = escapeForbidden(plain)\n", ""}, {"shared/sqs/body.go", "func deflate(", "var _ = escapeForbidden\n\nfunc deflate("}}},

@@ -457,7 +457,7 @@ func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt,
 // may have to.
 func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 	x := f.x
-	if x.Result != nil && x.Result.Sets == nil || Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
+	if Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
 		return true
 	}
 	for i, id := range run.Devices {
@@ -478,7 +478,7 @@ func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
 		default:
 			want = workflow.EntityFailedSafe
 		}
-		if got := told(x, i+1, want); got != want {
+		if got := told(x, i+1); got != want {
 			f.Failf(lawTold, "%s tells %s as %s, want %s: it took part %v, was changed %v, something is left %v, it failed %v, and its wave failed or never began %v", x.ID, id, got, want, took, changed, left, failed, rest)
 		}
 	}

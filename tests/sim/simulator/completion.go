@@ -1,12 +1,15 @@
 package simulator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
@@ -206,6 +209,9 @@ func (w *simulation) checkFinalState() *invariant.Violation {
 		if v := w.checker.CheckStoredHistory(id, stored); v != nil {
 			return v
 		}
+		if v := w.checkStoredOutcomes(id); v != nil {
+			return v
+		}
 		if v := w.checkOutcome(id); v != nil {
 			return v
 		}
@@ -220,6 +226,20 @@ func (w *simulation) checkUnrequested() *invariant.Violation {
 		if x.Parent == nil && x.FollowUpOf == nil && len(x.Labels) == 0 && !w.checker.PredatesRestore(id) && !slices.Contains(w.executions, id) {
 			return &invariant.Violation{Invariant: "one execution per request", Text: "no start request was answered with " + id}
 		}
+	}
+	return nil
+}
+
+// checkStoredOutcomes checks that what became of the entities of an execution is read as it was
+// decided, where it is stored in items of its own.
+func (w *simulation) checkStoredOutcomes(id string) *invariant.Violation {
+	x := w.checker.ExecutionByID(id)
+	if x.Result == nil || x.Result.Stored == nil || !x.DiscardedAt.IsZero() || w.checker.PredatesRestore(id) {
+		return nil
+	}
+	read := w.Load(id)
+	if err := engine.ReadOutcomes(context.Background(), w.Open().Packs, read); err != nil || !maps.EqualFunc(read.Result.Sets, x.Result.Sets, workflow.Places.Equal) {
+		return &invariant.Violation{Invariant: "what became of each entity is told", Text: fmt.Sprintf("%s has decided %v, but stored %v: %v", id, x.Result.Sets, read.Result.Sets, err)}
 	}
 	return nil
 }

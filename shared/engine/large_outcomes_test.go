@@ -1,0 +1,159 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
+	"github.com/lockstep-run/lockstep/shared/views"
+	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
+	"github.com/lockstep-run/lockstep/tests/sim/harness"
+)
+
+// longIDs returns n long ids of devices.
+func longIDs(n int) (ids []string) {
+	for i := range n {
+		id := fmt.Sprintf("%05d.", i)
+		ids = append(ids, id+strings.Repeat("x", 60-len(id)))
+	}
+	return ids
+}
+
+// wantOfPlace is what becomes of an entity, by its place, in the executions of the test below.
+func wantOfPlace(place int) workflow.EntityOutcome {
+	switch place % 4 {
+	case 1:
+		return workflow.EntityFailedSafe
+	case 3:
+		return workflow.EntityFailedUnsafe
+	}
+	return workflow.EntitySucceeded
+}
+
+// Of 10,000 entities with long ids, every second one fails, some of them unsafely. What
+// became of each is told, although the sets do not fit into the state item: in lists, to a rerun, and
+// to an operator who acknowledges some of them and retries the others.
+func TestOutcome_OfTenThousandEntities(t *testing.T) {
+	const devices = 10_000
+	ids := longIDs(devices)
+	o := harness.Options()
+	o.Policy.PackSize, o.Policy.MinPackedJobs, o.Policy.Retention = 100, 100, retention
+	s := harness.New(t, 1, o)
+	harness.MeasureItems(s.World)
+	s.RegisterBlocks()
+	for part := range slices.Chunk(ids, 2000) {
+		s.ImportDevices(part...)
+	}
+	s.Publish("w", "config: {failureTolerance: 100%}\nsteps:\n  - {label: a, functionBlock: p/pure:1, runOn: device}\n  - {label: b, functionBlock: p/forever:1, runOn: device}\n")
+	mended := false
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		number, err := strconv.Atoi(c.Entity[:5])
+		if err != nil {
+			t.Error(err)
+		}
+		if want := wantOfPlace(number + 1); !mended && (c.Step == "a" && want == workflow.EntityFailedSafe || c.Step == "b" && want == workflow.EntityFailedUnsafe) {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id := s.StartWith(views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Type: "device", Groups: []string{"all"}}})
+	settle(s)
+	x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	if !x.Result.Unread() || x.Kept == nil || x.Kept.Len() != devices/4 {
+		t.Fatalf("stored apart: %t, kept %v", x.Result.Unread(), x.Kept.Len())
+	}
+	if x.ItemBytes > 20<<10 {
+		t.Errorf("the state item has %d bytes", x.ItemBytes)
+	}
+	if _, known := x.EntityOutcome(1); known {
+		t.Error("an outcome is told that was not read")
+	}
+
+	// A page of a list reads the outcomes once.
+	reads, pages := 0, 0
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "packs.load_payload" {
+			reads++
+		}
+		return faults.None
+	}
+	told := map[string]workflow.EntityOutcome{}
+	for p := (workflow.Page{Limit: workflow.MaxPageSize}); ; pages++ {
+		list, err := s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list.Items {
+			told[f.Entity] = f.Outcome
+		}
+		if p.Token = list.NextToken; p.Token == "" {
+			break
+		}
+	}
+	if reads > 2*(pages+1) {
+		t.Errorf("%d pages have read the outcomes %d times", pages+1, reads)
+	}
+	s.Faults = nil
+	for i, device := range ids {
+		want := wantOfPlace(i + 1)
+		if got, listed := told["device/"+device]; listed != (want != workflow.EntitySucceeded) || listed && got != want {
+			t.Fatalf("entity %d: listed as %q, want %s", i+1, got, want)
+		}
+	}
+	for place := range 4 {
+		of, err := s.Query.EntityExecutions(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: ids[place]})
+		if err != nil || len(of) != 1 || of[0].EntityOutcome == nil || *of[0].EntityOutcome != wantOfPlace(place+1) {
+			t.Errorf("executions of entity %d: %+v, %v", place+1, of, err)
+		}
+	}
+
+	again, err := rerun(s, id, chosen(views.RerunFailed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if n := s.ExpectState(again, sm.ExecutionScheduled).Scope.Total(); n != devices/2 {
+		t.Errorf("a rerun of those that failed is over %d", n)
+	}
+
+	// The operator releases two; the retry works on the others, and all keep their outcomes.
+	acknowledge(s, id, ids[2], ids[6])
+	mended = true
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunUntilIdle(time.Hour)
+	x = s.Load(id)
+	if want := (map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: devices / 4, workflow.EntityFailedUnsafe: 2}); fmt.Sprint(x.Result.Count) != fmt.Sprint(want) || x.Outcome() != workflow.OutcomePartial {
+		t.Errorf("after the retry %s: %v", x.Outcome(), x.Result.Count)
+	}
+	for place, want := range map[int]workflow.EntityOutcome{1: workflow.EntityFailedSafe, 2: workflow.EntitySucceeded, 3: workflow.EntityFailedUnsafe, 7: workflow.EntityFailedUnsafe, 11: workflow.EntitySucceeded} {
+		of, err := s.Query.EntityExecutions(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: ids[place-1]})
+		if err != nil || *of[len(of)-1].EntityOutcome != want {
+			t.Errorf("after the retry, executions of entity %d: %+v, %v", place, of[len(of)-1], err)
+		}
+	}
+	want, discarded := 1, 0 // the outcomes, and each shard of packs
+	for _, r := range x.StepRuns {
+		want += r.Shards()
+	}
+	s.Faults = func(c faults.Call) faults.Fault {
+		if c.Name == "packs.discard" {
+			discarded++
+		}
+		return faults.None
+	}
+	s.RunFor(retention + day)
+	assertDiscarded(s, id)
+	for _, r := range s.Load(again).StepRuns {
+		want += r.Shards()
+	}
+	if want++; discarded != want {
+		t.Errorf("%d parts were discarded, want %d", discarded, want)
+	}
+}
