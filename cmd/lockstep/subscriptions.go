@@ -135,8 +135,16 @@ func newResumeSubscription(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			before, err := api.Subscription(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
 			v, err := api.ResumeSubscription(cmd.Context(), args[0], reason)
-			return printText(cmd, c, v, err, "resumed; \"lockstep redrive --queue hooks-out\" delivers what came meanwhile")
+			text := "it was not suspended"
+			if before.Suspended != nil {
+				text = "resumed; what came in the last minutes is delivered by itself, and \"lockstep redrive --queue hooks-out\" delivers what came before"
+			}
+			return printText(cmd, c, v, err, text)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why")

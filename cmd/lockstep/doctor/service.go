@@ -88,6 +88,8 @@ func (s *serviceCheck) checkAll(ctx context.Context, url string) {
 	s.checkPools(ctx)
 	s.checkWorkerPools(ctx)
 	s.checkTables(ctx)
+	s.checkSubscriptions(ctx)
+	s.checkFollowUps(ctx)
 	s.checkUnacknowledged(ctx)
 }
 
@@ -114,6 +116,63 @@ func (s *serviceCheck) checkTables(ctx context.Context) {
 	if healthy {
 		s.report.pass("tables", "%s, which took all their rows", pluralize(n, "table"))
 	}
+}
+
+// checkSubscriptions finds subscriptions that are suspended, or whose deliveries are given up.
+func (s *serviceCheck) checkSubscriptions(ctx context.Context) {
+	n, healthy := 0, true
+	for v, err := range s.Subscriptions(ctx) {
+		if err != nil {
+			s.reportUnchecked("subscriptions", err)
+			return
+		}
+		n++
+		switch {
+		case v.Suspended != nil:
+			healthy = false
+			s.report.warn("subscriptions", "Mend its receiver, then \"lockstep subscriptions resume "+v.Name+"\".", "%s is suspended since %s: %s", v.Name, render.Time(&v.Suspended.At), render.OneLine(v.Suspended.Reason))
+		case v.Dead > 0:
+			healthy = false
+			s.report.warn("subscriptions", "\"lockstep subscriptions deliveries "+v.Name+"\" says why; mend its receiver, then \"lockstep redrive --queue hooks-out\".", "the last %d to %s were given up", v.Dead, v.Name)
+		}
+	}
+	if healthy {
+		s.report.pass("subscriptions", "%s, none suspended", pluralize(n, "subscription"))
+	}
+}
+
+// maxEndsRead is how many ended executions are examined for what their ends could not start.
+const maxEndsRead = 20
+
+// checkFollowUps finds, among the executions that ended last, those whose end could not start what it
+// should.
+func (s *serviceCheck) checkFollowUps(ctx context.Context) {
+	var failing []string
+	read, why := 0, ""
+	for x, err := range s.Executions(ctx, views.ExecutionFilter{}) {
+		if err == nil && x.EndedAt == nil {
+			continue
+		}
+		if err == nil && read == maxEndsRead {
+			break
+		}
+		read++
+		if err == nil {
+			x, err = s.Execution(ctx, x.ID)
+		}
+		if err != nil {
+			s.reportUnchecked("follow-ups", err)
+			return
+		}
+		if f := x.FollowUpFailure; f != nil {
+			failing, why = append(failing, x.ID), cmp.Or(why, f.Error)
+		}
+	}
+	if len(failing) > 0 {
+		s.report.warn("follow-ups", "\"lockstep status ID\" says why, and when it is tried again: publish what is missing.", "the end of these has not started what it should: %s; the newest because: %s", summarizeNames(failing), render.OneLine(why))
+		return
+	}
+	s.report.pass("follow-ups", "none failed, of the ends of %s", pluralize(read, "execution"))
 }
 
 // checkAddress reports whether the service answers requests.
@@ -405,8 +464,9 @@ func summarizeNames(names []string) string {
 // this one is from 1970.
 const unknownExecutionID = "00000000-0000-7000-8000-000000000000"
 
-// checkPermissions finds out what the caller may do. It sends requests that cannot succeed: if the
-// service allows them, it answers invalid or not_found; otherwise it answers forbidden first.
+// checkPermissions finds out what the caller may do. It sends requests that are not valid: if the
+// service allows them, it answers invalid, before it does anything or adds them to the audit;
+// otherwise it answers forbidden first.
 // checkPermissions reports whether the caller may read.
 func (s *serviceCheck) checkPermissions(ctx context.Context) bool {
 	read := func() error {
@@ -421,9 +481,12 @@ func (s *serviceCheck) checkPermissions(ctx context.Context) bool {
 	}{
 		{"read", read},
 		{"start executions", func() error { _, _, err := s.Start(ctx, views.StartRequest{}); return err }},
-		{"publish", func() error { _, _, err := s.Publish(ctx, []byte("{}"), true); return err }},
-		{"import", func() error { _, err := s.ImportEntities(ctx, strings.NewReader("{}")); return err }},
-		{"cancel", func() error { _, err := s.Cancel(ctx, unknownExecutionID, views.CancelRequest{}); return err }},
+		{"publish", func() error { _, _, err := s.Publish(ctx, nil, true); return err }},
+		{"import", func() error { _, err := s.ImportEntities(ctx, strings.NewReader("")); return err }},
+		{"cancel", func() error {
+			_, err := s.Cancel(ctx, unknownExecutionID, views.CancelRequest{Rollback: "-"})
+			return err
+		}},
 		{"redrive", func() error { _, err := s.Redrive(ctx, views.RedriveRequest{Queue: "-"}); return err }},
 	}
 	var allowed, denied []string

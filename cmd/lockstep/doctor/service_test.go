@@ -35,6 +35,7 @@ func healthyService() map[string]response {
 		"GET /health":                       {200, `{}`},
 		"GET /version":                      {200, `{"version":"1.2.0","commit":"","go":""}`},
 		"GET /workflow-execution":           none,
+		"GET /workflow-execution/id/x2":     {200, `{"id":"x2","state":"COMPLETED_ACK","endedAt":"2026-11-21T11:00:00Z","followUpFailure":{"at":"2026-11-21T11:30:00Z","attempts":4,"error":"there is no p/later"}}`},
 		"POST /workflow-execution":          problemResponse(400, "invalid"),
 		"POST /workflow-definition/publish": problemResponse(400, "invalid"),
 		"POST /entities/import":             problemResponse(400, "invalid"),
@@ -44,6 +45,7 @@ func healthyService() map[string]response {
 		"GET /sweep":                                                 {200, `{"asOf":"2026-11-21T12:00:00Z","executions":[],"workers":[],"schedules":[],"complete":true}`},
 		"GET /tables":                                                {200, `{"items":[{"name":"log"}],"nextPageToken":null}`},
 		"GET /tables/log/deliveries":                                 {200, `{"items":[{"delivery":"d","delivered":true,"attempts":2}]}`},
+		"GET /subscriptions":                                         {200, `{"items":[{"name":"ops","to":"x","dead":0,"suspended":null}]}`},
 		"GET /workers":                                               none,
 		"GET /function-blocks":                                       {200, `{"items":[{"package":"p","name":"b","version":"1.0.0","pool":"edge"},{"package":"p","name":"c","version":"1.0.0","pool":"p"}],"nextPageToken":null}`},
 		"GET /workflow-execution/active":                             {200, `{"items":[{"id":"x1","state":"RUNNING","waiting":null}],"nextPageToken":null}`},
@@ -102,7 +104,7 @@ func runDoctorAt(t *testing.T, routes map[string]response, clockOffset time.Dura
 
 func TestServiceCheck_PassesHealthyService(t *testing.T) {
 	report, err := runDoctor(t, healthyService(), 2*time.Second)
-	if err != nil || !report.OK || len(report.Findings) != 10 {
+	if err != nil || !report.OK || len(report.Findings) != 12 {
 		t.Errorf("%v, %+v", err, report)
 	}
 	for _, f := range report.Findings {
@@ -149,6 +151,9 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"jobs for a region", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge@mars","queue":false,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":7,"executions":2,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "7 jobs of 2 executions for the pool edge in the region mars, and no worker has claimed any since 2026-11-21"},
 		{"jobs that nobody claims", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":null,"claimed":null,"claims":[],"unclaimed":{"jobs":1,"executions":1,"since":"2026-11-21T11:00:00Z"}}]}`}, "pools", Warning, "1 job of 1 execution for the pool edge, and no worker"},
 		{"rows that do not fit", 0, "GET /tables/log/deliveries", response{200, `{"items":[{"delivery":"d","delivered":true,"attempts":2},{"delivery":"e","attempts":3,"error":"1 rows of step a are not stored"}]}`}, "tables", Warning, "rows of 1 step are not stored in the table log, the newest because: 1 rows of step a"},
+		{"a suspended subscription", 0, "GET /subscriptions", response{200, `{"items":[{"name":"ops","suspended":{"at":"2026-11-21T11:00:00Z","reason":"its receiver has answered 410"}}]}`}, "subscriptions", Warning, "ops is suspended since 2026-11-21"},
+		{"deliveries that were given up", 0, "GET /subscriptions", response{200, `{"items":[{"name":"ops","dead":3}]}`}, "subscriptions", Warning, "the last 3 to ops were given up"},
+		{"a follow-up that fails", 0, "GET /workflow-execution", response{200, `{"items":[{"id":"x1","state":"RUNNING"},{"id":"x2","state":"COMPLETED_ACK","endedAt":"2026-11-21T11:00:00Z"}]}`}, "follow-ups", Warning, "has not started what it should: x2; the newest because: there is no p/later"},
 		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
 		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "acknowledged: x9"},
 		{"an execution that holds nothing", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":0,"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "hold no locks: x9"},
