@@ -438,42 +438,6 @@ func TestParallelWait_AnswerAfterTheTimeOfItsBranches(t *testing.T) {
 	}
 }
 
-// A branch whose last step has ended in time has not timed out, even if the handler that was to end
-// it died, and the next one comes too late.
-func TestParallelWait_BranchWhoseLastStepEndedInTime(t *testing.T) {
-	for _, last := range []string{
-		`{label: ask, wait: {input: {schema: {type: object}}}}`,
-		`{label: around, workflow: {steps: [{label: inner, workflow: {steps: [{label: ask, wait: {input: {schema: {type: object}}}}]}}]}}`,
-	} {
-		s := newHarness(t, 1)
-		s.Publish("child", "steps: [{label: one, functionBlock: p/pure:1, runOn: global}]\n")
-		s.Publish("w", `steps:
-- label: all
-  stepTimeout: 1h
-  parallel:
-    allowPartial: true
-    branches:
-    - {label: a, steps: [{label: one, delay: 10m, workflowReference: {workflow: p/child:1, mode: dispatch}}]}
-    - {label: b, steps: [{label: other, delay: 10m, workflowReference: {workflow: p/child:1, mode: dispatch}}]}
-    - {label: c, steps: [`+last+`]}
-`)
-		id := s.Start("w", "d000")
-		s.Drain()
-		s.Advance(20 * time.Minute)
-		s.Faults = faults.Next("store.create", faults.CrashBefore)
-		faults.CatchCrash(func() {
-			_, _ = s.Engine.Answer(t.Context(), harness.Caller, id, views.AnswerRequest{Step: "ask", Input: json.RawMessage(`{}`)})
-		})
-		s.Faults = nil
-		s.Advance(2 * time.Hour)
-		settle(s)
-		x := s.ExpectState(id, sm.ExecutionCompletedAck)
-		if all := x.StepRunBySeq(1); x.Outcome() != workflow.OutcomePartial || fmt.Sprint(all.EndedWell) != "[2]" || all.FailedBranches != 2 {
-			t.Errorf("%s: branches %v of step run %+v ended well", x.Outcome(), all.EndedWell, all)
-		}
-	}
-}
-
 // A branch that ends with an answer gives it.
 func TestParallelWait_GivesTheAnswer(t *testing.T) {
 	s, id := waiting(t, `steps:
@@ -566,30 +530,4 @@ func offeredAgain(t *testing.T, outage, within time.Duration) {
 	s.Sweep()
 	s.RunFor(within)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
-}
-
-// An entity that fails in branches whose failure is handled has not failed, whether that failure or the end of the time
-// of the branches comes first.
-func TestParallel_HandledFailureInLateBranches(t *testing.T) {
-	for seconds, code := range map[int]string{5: "REFUSED", 20: "TIMEOUT", 25: "TIMEOUT"} {
-		s := newHarness(t, 2)
-		s.Script = func(c harness.BlockCall) *harness.Outcome {
-			if c.Step != "b" || c.Entity != "d001" {
-				return nil
-			}
-			return &harness.Outcome{FailCode: "REFUSED", During: func() { passTime(s, time.Duration(seconds)*time.Second) }}
-		}
-		s.Publish("w", `steps:
-  - label: all
-    stepTimeout: 20s
-    parallel: {branches: [{label: x, functionBlock: p/pure:1, runOn: global}, {label: y, steps: [{label: b, functionBlock: p/harmless:1, runOn: device}]}]}
-    onFailure: [{when: 'error.code == "`+code+`"', steps: [{label: h, functionBlock: p/again:1, runOn: device}]}]
-`)
-		id := s.Start("w", "d000", "d001")
-		settle(s)
-		x := s.ExpectState(id, sm.ExecutionCompletedAck)
-		if outcome := x.Outcome(); outcome != workflow.OutcomeSucceeded || !s.HasCalled(id, "h EXECUTE d001") {
-			t.Errorf("after %d seconds: outcome %s, %v, %v", seconds, outcome, x.Result, s.CallsOf(id))
-		}
-	}
 }

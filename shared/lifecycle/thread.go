@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -77,21 +78,38 @@ func (d *decider) enterBranches(at int, r workflow.StepRun) {
 // wait, it follows the open step runs.
 func (d *decider) driveThreads() {
 	defer func() { d.thread = nil }()
-	if d.closeLateBranches(); d.stopped {
-		return
+	for late := d.lateBranches(); late != nil; late = d.lateBranches() {
+		if d.driveThread(late) {
+			return
+		}
+		if d.closeLateBranches(late); d.stopped {
+			return
+		}
 	}
+	if !d.driveThread(nil) {
+		d.followThreads()
+	}
+}
+
+// driveThread lets the first thread that does not wait make one transition. In late branches, unless nil, only those
+// are made that enter no step: they take no time, so a branch whose last step has ended in time ends well. It reports
+// whether there is such a thread.
+func (d *decider) driveThread(late *workflow.StepRun) bool {
 	for i := range d.execution.Threads {
 		t := &d.execution.Threads[i]
 		f := d.execution.StepRunBySeq(t.In)
+		if late != nil && f.Seq != late.Seq && !d.isIn(f, late) {
+			continue
+		}
 		if d.isOver(f) {
 			d.thread = d.threadOf(f)
 			d.join(f)
-			return
+			return true
 		}
 		if t.Done || d.hasBranches(t) {
 			continue
 		}
-		if d.thread = t; len(d.openStepRuns())+len(d.waitingStepRuns()) > 0 || d.isDelayed(t) {
+		if d.thread = t; len(d.openStepRuns())+len(d.waitingStepRuns()) > 0 || d.isDelayed(t) || late != nil && !f.Closing && !d.isAtEnd(f) {
 			continue
 		}
 		if f.Closing {
@@ -103,9 +121,16 @@ func (d *decider) driveThreads() {
 			d.decision.Idle = false
 			d.wakeAt = d.now.Add(d.policy.PollInterval)
 		}
-		return
+		return true
 	}
-	d.followThreads()
+	d.thread = nil
+	return false
+}
+
+// isAtEnd reports whether the thread that makes a transition has executed the last step of its branch of f, or of the
+// innermost step with nested steps in it.
+func (d *decider) isAtEnd(f *workflow.StepRun) bool {
+	return d.thread.PC >= d.node(cmp.Or(d.openContainer(), f)).End
 }
 
 // isOver reports whether all branches of a step run are over.
@@ -344,42 +369,15 @@ func (d *decider) lateBranches() *workflow.StepRun {
 	return nil
 }
 
-// closeLateBranches closes branches that have not ended within the timeout of their step. One whose
-// last step has ended, which nothing does after that time, ends well.
-func (d *decider) closeLateBranches() {
-	for f := d.lateBranches(); f != nil; f = d.lateBranches() {
-		for k := range d.execution.Threads {
-			if d.thread = &d.execution.Threads[k]; d.thread.In == f.Seq && d.reachesEnd(f) {
-				d.endBranch(nil, "")
-			}
+// closeLateBranches closes branches that have not ended within the timeout of their step.
+func (d *decider) closeLateBranches(f *workflow.StepRun) {
+	f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
+	for k := range d.execution.Threads {
+		if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {
+			t.Failure, t.Cause = f.Failure, workflow.CauseTimeout
 		}
-		if d.thread = nil; d.isOver(f) {
-			continue
-		}
-		f.Failure = stepTimeoutFailure(f, d.node(f).StepTimeout)
-		for k := range d.execution.Threads {
-			if t := &d.execution.Threads[k]; t.In == f.Seq && !t.Done {
-				t.Failure, t.Cause = f.Failure, workflow.CauseTimeout
-			}
-		}
-		d.closeBranches(f)
 	}
-}
-
-// reachesEnd reports whether all that the thread that makes a transition still has to do is to end its
-// branch of f. It ends the steps around its last one that have nothing else to do.
-func (d *decider) reachesEnd(f *workflow.StepRun) bool {
-	for c := d.openContainer(); c != nil && !d.thread.Done && d.isOverAtEnd(c); c = d.openContainer() {
-		d.leaveContainer(c)
-	}
-	return !d.thread.Done && d.thread.PC >= d.node(f).End && d.openContainer() == nil
-}
-
-// isOverAtEnd reports whether the thread that makes a transition has executed the nested steps of a
-// step run, and nothing decides whether they are executed again.
-func (d *decider) isOverAtEnd(c *workflow.StepRun) bool {
-	n := d.node(c)
-	return d.thread.PC >= n.End && n.Parallel == nil && n.Loop == nil && n.Rollout == nil && n.Repeat == nil && len(n.Cases) == 0
+	d.closeBranches(f)
 }
 
 // join ends a step run whose branches are all over: with their merged results, or because too many

@@ -65,8 +65,16 @@ func (f *followed) isLate(run *FlowRun, fork, branch, from int, over bool) bool 
 	label := s.Parallel.Branches[branch].Label
 	ended, last := f.ended[branchOf(r.Label, r.Ordinal, label)], r.EnteredAt
 	for i := from; i < len(run.Entered); i++ {
-		if in := f.find(run.Entered[i].Label, run.Entered[i].Nth); in != nil && in.EndedAt.After(last) {
-			last = in.EndedAt
+		in := f.find(run.Entered[i].Label, run.Entered[i].Nth)
+		if in == nil {
+			continue
+		}
+		at := in.EndedAt
+		if around := f.definition.Find(in.Label); around.IsContainer() || around.Parallel != nil {
+			at = in.EnteredAt // it is over with the steps in it, whenever somebody sees that
+		}
+		if at.After(last) {
+			last = at
 		}
 	}
 	due := r.EnteredAt.Add(s.Parallel.Timeout)
