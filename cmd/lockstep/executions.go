@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,8 +122,8 @@ func newStatus(c *connection) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x), render.DescribeUnacknowledged(x))
-			for kind, n := range x.Entities {
-				fmt.Fprintf(out, "entities: %d %s\n", n, kind)
+			for _, kind := range slices.Sorted(maps.Keys(x.Entities)) {
+				fmt.Fprintf(out, "%s: %d %s\n", entitiesTitle(x), x.Entities[kind], kind)
 			}
 			if p := string(x.Parameters); p != "" && p != "{}" && p != "null" {
 				fmt.Fprintf(out, "parameters: %s\n", render.OneLine(workflow.Truncate(p, maxShownParameters)))
@@ -181,6 +183,22 @@ func newStatus(c *connection) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// entitiesTitle says of which entities their numbers by type are: a retry may go on with some of those
+// that the execution has had.
+func entitiesTitle(x views.ExecutionView) string {
+	now, all := 0, -x.Dropped.Count
+	for _, n := range x.Entities {
+		now += n
+	}
+	for _, n := range x.EntityOutcomes {
+		all += n
+	}
+	if now < all {
+		return "entities of its last try"
+	}
+	return "entities"
 }
 
 // describeCancellation describes who or what cancelled an execution, when and why.

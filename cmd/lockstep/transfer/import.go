@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +61,9 @@ func NewImport(env render.Env, now func() time.Time) *cobra.Command {
 					fmt.Fprintln(cmd.ErrOrStderr(), "note: what was imported before this stays; run the command again for the rest")
 					return err
 				}
+			}
+			if err := target.noteSchedules(cmd, p, dryRun); err != nil {
+				return err
 			}
 			return printPlan(cmd, env, p, dryRun)
 		},
@@ -152,13 +157,44 @@ func withPosition(err error, format string, args ...any) error {
 	return render.AsServiceError(&positioned)
 }
 
+// noteSchedules says which schedules of new definitions start executions in the stage, and which are
+// paused, as they are where the version with the schedule is not the newest. Before the import it is
+// not known which.
+func (s *deployment) noteSchedules(cmd *cobra.Command, p plan, dryRun bool) error {
+	if len(p.scheduled) == 0 {
+		return nil
+	}
+	if dryRun {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d new definitions have a schedule, which starts executions in this stage unless \"lockstep schedules\" shows it as paused then\n", len(p.scheduled))
+		return nil
+	}
+	var on, paused []string
+	for v, err := range s.Schedules(cmd.Context()) {
+		if err != nil {
+			return render.AsServiceError(err)
+		}
+		if name, _, _ := strings.Cut(v.Schedule, "@"); !slices.Contains(p.scheduled, name) {
+			continue
+		}
+		if v.Paused != nil {
+			paused = append(paused, v.Schedule)
+		} else {
+			on = append(on, v.Schedule)
+		}
+	}
+	if len(on) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: these schedules start executions in this stage now: %s; \"lockstep schedules pause NAME\" stops one\n", joinDifferences(on))
+	}
+	if len(paused) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: these schedules are paused: %s; \"lockstep schedules resume NAME\" starts one\n", joinDifferences(paused))
+	}
+	return nil
+}
+
 // printPlan prints what the import did, or would do.
 func printPlan(cmd *cobra.Command, env render.Env, p plan, dryRun bool) error {
 	for _, note := range p.notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
-	}
-	if p.scheduled > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %d new definitions have a schedule and start executions in this stage; \"lockstep archive\" stops one\n", p.scheduled)
 	}
 	if env.JSON() {
 		return render.PrintJSON(cmd, map[string]any{

@@ -30,7 +30,7 @@ type plan struct {
 	entities    []withLine[workflow.Entity]
 	counts      map[string]*changeCounts
 
-	scheduled int      // new definitions with a schedule
+	scheduled []string // full names of the workflows of new definitions with a schedule
 	notes     []string // differences that the import does not resolve
 	conflicts []workflow.Issue
 }
@@ -156,7 +156,7 @@ func (p *planner) dryRunDefinition(ctx context.Context, d withLine[parsedDefinit
 		return err
 	}
 	if d.value.cron && !d.value.archived && !d.value.draft {
-		p.result.scheduled++
+		p.result.scheduled = append(p.result.scheduled, d.value.ref.FullName())
 	}
 	p.result.counts[kindDefinitions].New++
 	p.result.definitions = append(p.result.definitions, d)
