@@ -69,6 +69,8 @@ type triggered struct {
 	sequence  int64     // number of the call among those that the rate let pass
 	notBefore time.Time // for events: when the rate lets the execution begin; zero for now
 
+	made *program.Triggered // what the trigger makes of the call; nil before that is evaluated
+
 	dedupe  string                      // for forms: calls with the same key count as one, for a while
 	allowed func(context.Context) error // for forms: checks whether a valid form may start something
 	trapped bool                        // for forms: the field that is hidden from people was filled in
@@ -186,21 +188,33 @@ func (c *triggered) verify(ctx context.Context) error {
 // systems.
 var hiddenHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-amz-security-token"}
 
-// start turns the call into what the trigger defines.
-func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err error) {
+// evaluate evaluates what the trigger makes of the call, once.
+func (c *triggered) evaluate(ctx context.Context) (*program.Triggered, error) {
+	if c.made != nil {
+		return c.made, nil
+	}
 	body, err := callBody(c.call)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	for _, h := range hiddenHeaders {
 		delete(c.call.Headers, h)
 	}
-	w := c.e.newWorkspace(c.caller.Tenant, "")
-	d, err := w.definition(ctx, c.trigger.Workflow)
+	d, err := c.e.newWorkspace(c.caller.Tenant, "").definition(ctx, c.trigger.Workflow)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	made, err := d.Triggered(c.name, program.Call{Body: body, Headers: c.call.Headers, Query: c.call.Query})
+	if err != nil {
+		return nil, err
+	}
+	c.made = &made
+	return c.made, nil
+}
+
+// start turns the call into what the trigger defines.
+func (c *triggered) start(ctx context.Context) (none views.TriggerReceipt, err error) {
+	made, err := c.evaluate(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -263,8 +277,7 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 		}
 		return prefix + c.signed, nil
 	}
-	sum := sha256.Sum256([]byte(given))
-	key = prefix + "key/" + hex.EncodeToString(sum[:])
+	key = c.givenKey(given)
 	if c.signed == "" {
 		return key, nil
 	}
@@ -276,9 +289,28 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 	return key, err
 }
 
-// known reports whether the signed part of the call was accepted before. Such a call takes nothing
-// from the rate, so that a replayed call cannot use up what belongs to others.
+// givenKey returns the idempotency key of a call for which the trigger derives one.
+func (c *triggered) givenKey(given string) string {
+	sum := sha256.Sum256([]byte(given))
+	return spec.TriggerActor + c.name + "/key/" + hex.EncodeToString(sum[:])
+}
+
+// known reports whether the call was accepted before: its signed part, or one with the same
+// idempotency key. Such a call takes nothing from the rate, so that a replayed call cannot use up
+// what belongs to others.
 func (c *triggered) known(ctx context.Context) (bool, error) {
+	if known, err := c.knownBySignature(ctx); known || err != nil || c.trigger.Trigger.IdempotencyKey == "" || c.trigger.Trigger.Form != nil {
+		return known, err
+	}
+	made, err := c.evaluate(ctx)
+	if err != nil || made.IdempotencyKey == "" {
+		return false, nil //nolint:nilerr // the start reports it
+	}
+	record, err := c.e.OpenPorts().Registry.IdempotencyRecord(ctx, c.caller.Tenant, c.givenKey(made.IdempotencyKey), c.now)
+	return record.Execution != "", err
+}
+
+func (c *triggered) knownBySignature(ctx context.Context) (bool, error) {
 	if c.signed == "" {
 		return false, nil
 	}

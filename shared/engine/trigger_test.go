@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -370,38 +369,39 @@ func TestTrigger_OfAnArchivedVersionSaysRestore(t *testing.T) {
 	}
 }
 
-// A call that is signed anew is another call: with a known key it starts nothing, but the rate and a pause hold for it, too.
-func TestTrigger_CallThatIsSignedAnewTakesOfTheRate(t *testing.T) {
+// A call whose key is known starts nothing, so it takes nothing of the rate, and a pause does not refuse it, also if its sender signs
+// each try anew. Another signature without a known key is another call.
+func TestTrigger_CallWithAKnownKeyTakesNothingOfTheRate(t *testing.T) {
 	s := newTriggered(t)
-	first := signedCall(s, "d1", `{"ref":"main"}`)
-	copyOf := func() views.TriggerCall {
-		return views.TriggerCall{Body: first.Body, Headers: maps.Clone(first.Headers)}
-	}
-	started, err := call(s, "push", copyOf())
+	started, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 4 { // of 5 in a minute
+	again := func(what string) {
+		t.Helper()
 		s.Advance(time.Second)
 		if again, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); err != nil || !again.Duplicate || again.ID != started.ID {
-			t.Fatalf("%+v, %v", again, err)
+			t.Fatalf("%s: %+v, %v", what, again, err)
 		}
 	}
-	s.Advance(time.Second)
-	if _, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeRateLimited) {
-		t.Errorf("signed anew: %v", err)
+	for range 10 {
+		again("signed anew")
 	}
-	if again, err := call(s, "push", copyOf()); err != nil || !again.Duplicate {
-		t.Errorf("the same signature: %+v, %v", again, err)
+	for n := range 4 { // of 5 in a minute
+		if _, err := call(s, "push", signedCall(s, fmt.Sprint("other", n), fmt.Sprintf(`{"ref":"r%d"}`, n))); err != nil {
+			t.Errorf("call %d: %v", n, err)
+		}
 	}
+	if _, err := call(s, "push", signedCall(s, "last", `{"ref":"last"}`)); !workflow.Is(err, workflow.CodeRateLimited) {
+		t.Errorf("above the rate: %v", err)
+	}
+	again("above the rate")
 	if _, err := s.Catalog.PauseTrigger(context.Background(), harness.Caller, "push", "freeze"); err != nil {
 		t.Fatal(err)
 	}
 	s.Advance(time.Minute)
-	if _, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeForbidden) {
-		t.Errorf("signed anew, paused: %v", err)
+	if _, err := call(s, "push", signedCall(s, "d9", `{"ref":"main"}`)); !workflow.Is(err, workflow.CodeForbidden) {
+		t.Errorf("another call, paused: %v", err)
 	}
-	if again, err := call(s, "push", copyOf()); err != nil || !again.Duplicate {
-		t.Errorf("the same signature, paused: %+v, %v", again, err)
-	}
+	again("paused")
 }
