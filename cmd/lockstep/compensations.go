@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
@@ -31,14 +32,32 @@ func newCompensations(c *connection) *cobra.Command {
 					}
 					return []string{wave, j.Step, fmt.Sprint(j.StepRunOrdinal), jobEntity(&j), string(j.State), fmt.Sprint(j.Attempt), render.Time(j.EndedAt), jobError(&j)}
 				})
-			if n == 0 && err == nil {
-				printNote(cmd, "no block has undone anything of this execution; \"lockstep steps %s\" shows where another execution has", args[0])
+			if err != nil {
+				return err
 			}
-			return err
+			if undoing := noteUndoing(cmd, api, args[0]); n+undoing == 0 {
+				printNote(cmd, "no block has undone anything of this execution, nor has another execution")
+			}
+			return nil
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "maximum number; 0 for all")
 	return cmd
+}
+
+// noteUndoing names the executions that were to undo what other executions have done for this one:
+// they have jobs of their own. It returns how many there are. If it cannot read them, it stays silent.
+func noteUndoing(cmd *cobra.Command, api *client.Client, id string) (n int) {
+	for child, err := range api.Children(cmd.Context(), id, "") {
+		if err != nil {
+			return n
+		}
+		if child.Compensates != nil {
+			n++
+			printNote(cmd, "step %s is undone by execution %s (%s), whose jobs are not listed here; \"lockstep steps %s\" has its wave", child.Step, child.ID, render.OrDash((*string)(child.State)), id)
+		}
+	}
+	return n
 }
 
 // lastAttempts leaves out attempts that a later one has replaced.

@@ -294,12 +294,16 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if cmd.Name() == "archive" {
 			before = readStarters(cmd.Context(), api, ref)
 		}
+		was, known := api.Definition(cmd.Context(), ref)
 		d, err := do(api, cmd.Context(), ref, reason)
 		if err != nil {
 			return render.AsServiceError(err)
 		}
 		if c.json() {
 			return render.PrintJSON(cmd, d)
+		}
+		if known == nil && was.Archived == d.Archived {
+			printNote(cmd, "it was %s already: nothing has changed", map[bool]string{true: "archived", false: "not archived"}[d.Archived])
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s/%s:%s\n", done, d.Package, d.Name, d.Version)
 		if cmd.Name() != "archive" {

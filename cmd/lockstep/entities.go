@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
+	"github.com/lockstep-run/lockstep/cmd/lockstep/transfer"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -50,6 +51,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 			lines, err := readSource(cmd, args[0])
 			if err != nil {
 				return err
+			}
+			if transfer.IsExport(lines) {
+				return &render.FileError{Path: args[0], Err: fmt.Errorf("this is a file of \"lockstep export\": \"lockstep import %s --only entities\" imports its entities", args[0])}
 			}
 			n, err := importEntities(cmd.Context(), api, lines, fromLine, replace, cmd.ErrOrStderr())
 			if err != nil {

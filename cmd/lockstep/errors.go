@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
@@ -93,10 +95,30 @@ func printError(w io.Writer, err error) {
 	default:
 		fmt.Fprintf(w, "lockstep: %v\n", err)
 	}
-	if e != nil {
+	if e != nil && !lacksRole(e) {
 		printIssues(w, at, e.Issues)
 	}
 	printHint(w, err)
+	if hint := issueHint(e); hint != "" {
+		fmt.Fprintln(w, hint)
+	}
+}
+
+// lacksRole reports whether the caller has been refused for want of a role, which the message names.
+func lacksRole(e *workflow.Error) bool {
+	return e.Code == workflow.CodeForbidden && len(e.Issues) == 1 && e.Issues[0].Code == "role"
+}
+
+// issueHint returns what to do about an error whose issues say it.
+func issueHint(e *workflow.Error) string {
+	switch {
+	case e == nil:
+	case lacksRole(e):
+		return "a service that trusts headers, such as a local stack, takes the roles of --roles (or LOCKSTEP_ROLES), with commas between them; others know them from the credentials. \"lockstep whoami\" shows yours"
+	case slices.ContainsFunc(e.Issues, func(i workflow.Issue) bool { return i.Code == "type" && strings.HasSuffix(i.Message, "want boolean") }):
+		return "a boolean is true or false: --set NAME=true"
+	}
+	return ""
 }
 
 // unreachableHint explains what to do if the service at an address does not answer.
@@ -166,7 +188,7 @@ func newErrorDocument(err error) errorDocument {
 		doc.File = file.Path
 	}
 	var hint *hintedError
-	if errors.As(err, &hint) {
+	if doc.Hint = issueHint(e); errors.As(err, &hint) {
 		doc.Hint = hint.hint
 	}
 	return doc

@@ -132,6 +132,7 @@ func newStatus(c *connection) *cobra.Command {
 				fmt.Fprintf(out, "metadata: %s\n", render.OneLine(workflow.Truncate(m, maxShownParameters)))
 			}
 			fmt.Fprintf(out, "created: %s, updated: %s\n", render.Ago(x.CreatedAt), render.Ago(x.UpdatedAt))
+			noteAnswers(cmd, api, x)
 			if x.Cancellation != nil {
 				fmt.Fprintf(out, "cancellation: %s\n", describeCancellation(x.Cancellation))
 			}
@@ -232,14 +233,14 @@ func describeLimits(x views.ExecutionView) string {
 // ended says that the execution has, and with it the step.
 func describeChildSet(s views.ChildSetView, ended bool) string {
 	text := fmt.Sprintf("%d of %s by step %s, one for each item", s.Total, s.Workflow, s.Step)
-	switch {
-	case s.Done != nil && ended && *s.Done < s.Total:
-		text += fmt.Sprintf(": %d are over, %d were cancelled or never began", *s.Done, s.Total-*s.Done)
-	case s.Done != nil:
+	if s.Done != nil {
 		text += fmt.Sprintf(": %d are over", *s.Done)
 	}
 	if s.Failed != nil && *s.Failed > 0 {
 		text += fmt.Sprintf(", of which %d not well", *s.Failed)
+	}
+	if s.Done != nil && ended && *s.Done < s.Total {
+		text += fmt.Sprintf("; %d were cancelled or never began", s.Total-*s.Done)
 	}
 	if s.Asking > 0 {
 		text += fmt.Sprintf("; %d wait for a person", s.Asking)

@@ -102,6 +102,9 @@ from a file, and --token - from standard input.`,
 				return wait.finish(cmd, c, api, x, err)
 			}
 			x, err := api.Answer(cmd.Context(), args[0], req)
+			if err == nil && !wait.asked() {
+				noteAnswers(cmd, api, x)
+			}
 			return wait.finish(cmd, c, api, x, err)
 		},
 	}
@@ -118,6 +121,22 @@ from a file, and --token - from standard input.`,
 	f.StringVar(&token, "token", "", "answer as the bearer of this token; @FILE or - reads it")
 	f.StringVar(&req.IdempotencyKey, "idempotency-key", "", "answer at most once with this key")
 	return cmd
+}
+
+// noteAnswers says of each step that needs several answers how many it has. If it cannot read them,
+// it stays silent.
+func noteAnswers(cmd *cobra.Command, api *client.Client, x views.ExecutionView) {
+	if !asksInput(x) {
+		return
+	}
+	for i, err := range api.Inputs(cmd.Context(), x.ID, false) {
+		if err != nil {
+			return
+		}
+		if i.Need > 1 {
+			printNote(cmd, "step %s has %d of %d answers", i.Step, len(i.Answers), i.Need)
+		}
+	}
 }
 
 // answerByToken answers the step that a token names. Without an answer on the command line, it asks

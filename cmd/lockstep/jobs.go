@@ -79,7 +79,12 @@ func printJobs(cmd *cobra.Command, c *connection, api *client.Client, id string,
 	case err != nil:
 		return err
 	case n == 0 && f.FinallyFailed:
-		printNote(cmd, "no job is left that has failed; \"lockstep jobs %s --all\" lists all", id)
+		f.FinallyFailed, f.Step = false, ""
+		for range api.Jobs(cmd.Context(), id, f) {
+			printNote(cmd, "no job is left that has failed; \"lockstep jobs %s --all\" lists all", id)
+			return nil
+		}
+		noteNoJobs(cmd, api, id, views.JobFilter{})
 	case n == 0:
 		noteNoJobs(cmd, api, id, f)
 	case f.FinallyFailed:
@@ -140,5 +145,7 @@ func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFi
 	}
 	if f.State != "" || f.Kind != "" {
 		printNote(cmd, "no job of this execution matches; \"lockstep jobs %s --all\" lists all", id)
+		return
 	}
+	printNote(cmd, "this execution has no jobs: none of its steps has called a block so far; \"lockstep steps %s\" lists its steps, \"lockstep tree %s\" what it has started", id, id)
 }

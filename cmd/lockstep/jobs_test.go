@@ -60,12 +60,23 @@ func nonEmpty(s string) any {
 
 // Where nothing failed in a job, such as an execution that got no locks, the list says how to see all.
 func TestJobs_SaysThatNoJobHasFailed(t *testing.T) {
-	got := runCommand(t, "jobs", executionID, serveAnswers(t, map[string]any{
-		"GET /workflow-execution/id/" + executionID:           map[string]any{"id": executionID, "outcome": "FAILED_SAFE"},
-		"GET /workflow-execution/id/" + executionID + "/jobs": pageOf(),
-	}))
-	if want := `note: no job is left that has failed; "lockstep jobs ` + executionID + ` --all" lists all`; got.code != 0 || !strings.Contains(got.stderr, want) {
-		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	for want, all := range map[string]any{
+		`note: no job is left that has failed; "lockstep jobs ` + executionID + ` --all" lists all`: pageOf(map[string]any{"id": "j", "state": "COMPLETED"}),
+		`note: this execution has no jobs`: pageOf(),
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var v any = map[string]any{"id": executionID, "outcome": "FAILED_SAFE"}
+			if strings.HasSuffix(r.URL.Path, "/jobs") {
+				if v = all; r.URL.Query().Has("failed") {
+					v = pageOf()
+				}
+			}
+			_ = json.NewEncoder(w).Encode(v)
+		}))
+		defer s.Close()
+		if got := runCommand(t, "jobs", executionID, "--url="+s.URL); got.code != 0 || !strings.Contains(got.stderr, want) {
+			t.Errorf("exit %d, want %s\n%s%s", got.code, want, got.stdout, got.stderr)
+		}
 	}
 	if got := runCommand(t, "jobs", executionID, serveAnswers(t, map[string]any{
 		"GET /workflow-execution/id/" + executionID: workflow.Errorf(workflow.CodeForbidden, "not you"),
@@ -89,6 +100,13 @@ func TestCompensations_LeavesOutAttemptsThatWereReplaced(t *testing.T) {
 	var jobs []workflow.Job
 	if err := json.Unmarshal([]byte(got.stdout), &jobs); err != nil || got.code != 0 || len(jobs) != 1 || jobs[0].ID != "j2" {
 		t.Errorf("exit %d, %v\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+	got = runCommand(t, "compensations", "x", serveAnswers(t, map[string]any{
+		"GET /workflow-execution/id/x/compensations": pageOf(job("j1", 1, nil)),
+		"GET /workflow-execution/id/x/children":      pageOf(map[string]any{"id": "c1", "step": "car", "state": "COMPLETED_ACK"}, map[string]any{"id": "c2", "step": "car", "state": "FAILED_UNSAFE", "compensates": "c1"}),
+	}))
+	if want := "note: step car is undone by execution c2 (FAILED_UNSAFE)"; got.code != 0 || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "c1") {
+		t.Errorf("exit %d, want %s\n%s%s", got.code, want, got.stdout, got.stderr)
 	}
 }
 

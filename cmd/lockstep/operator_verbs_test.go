@@ -50,7 +50,8 @@ func withoutReason(answer string) string {
 // Every operator's verb sends its flags, prints the execution for people and for
 // programs, and exits with the code of its outcome.
 func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
-	at := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC).Local().Format(time.DateTime)
+	moment := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
+	at := moment.Local().Format(time.DateTime)
 	for _, c := range []struct {
 		line, request, answer, output string
 	}{
@@ -85,7 +86,7 @@ func TestOperatorVerbs_PrintResultOrRefusal(t *testing.T) {
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "GET /forms/default/contact says"},
 		{"triggers contact", "GET /triggers/contact/history", formTriggerJSON, "202  body.website: honeypot"},
 		{"triggers orders", "GET /triggers/orders/history", eventTriggerJSON, `pattern  {"source":["shop"]}`},
-		{"triggers push", "GET /triggers/push/history", withoutReason(triggerJSON), "paused by ann at " + at + "\n"},
+		{"triggers push", "GET /triggers/push/history", withoutReason(triggerJSON), "paused by ann at " + localTime(moment) + "\n"},
 		{"subscriptions failures", "GET /subscriptions/failures/deliveries", withoutReason(subscriptionJSON), "suspended since " + at + "\n"},
 		{"tables payments", "GET /tables/payments/deliveries", tableJSON, "txn:string*"},
 		{"tables retry payments --reason r", `POST /tables/payments/retry {"reason":"r"}`, `{"retried":2,"lost":1}`, "the rows of 2 step runs are tried again"},

@@ -91,6 +91,9 @@ and it can be read nowhere again.`,
 				return err
 			}
 			req.Labels = labels
+			if !c.json() {
+				noteUnknownWorkflows(cmd, api, req.Workflows)
+			}
 			v, err := api.PutSubscription(cmd.Context(), args[0], req)
 			return printSubscription(cmd, c, v, err)
 		},
@@ -106,6 +109,26 @@ and it can be read nowhere again.`,
 	f.StringArrayVar(&req.Workflows, "workflow", nil, "only executions of this workflow")
 	f.StringToStringVar(&labels, "label", nil, "only executions with this label: NAME=VALUE")
 	return cmd
+}
+
+// noteUnknownWorkflows says which workflows nobody has published, under a similar name if there is one.
+// If it cannot read them, it stays silent.
+func noteUnknownWorkflows(cmd *cobra.Command, api *client.Client, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	var known []string
+	for d, err := range api.Definitions(cmd.Context()) {
+		if err != nil {
+			return
+		}
+		known = append(known, d.Package+"/"+d.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			printNote(cmd, "no workflow %s is published%s", name, workflow.DidYouMean(name, known))
+		}
+	}
 }
 
 func newRemoveSubscription(c *connection) *cobra.Command {

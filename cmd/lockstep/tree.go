@@ -113,7 +113,11 @@ func printTree(out io.Writer, n treeNode, depth int) {
 	case n.Step != "":
 		line += n.Step + ": "
 	}
-	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, render.OrDash((*string)(n.State)))
+	state := "never began, or was removed"
+	if n.State != nil {
+		state = string(*n.State)
+	}
+	line += fmt.Sprintf("%s  %s  %s", n.ID, n.Workflow, state)
 	if n.Outcome != nil && *n.Outcome == workflow.OutcomePartial {
 		line += "  " + string(*n.Outcome)
 	}

@@ -37,7 +37,7 @@ func TestTree_ShowsEveryGeneration(t *testing.T) {
 		"  first: a  p/a:1.0.0  CANCELLED_ACK  (executed again)",
 		"  first: b  p/b:1.0.0  WAITING",
 		"    down: d  p/d:1.0.0  WAITING  has waited since ",
-		"  never: c  p/c:1.0.0  -",
+		"  never: c  p/c:1.0.0  never began, or was removed",
 		"  each 3 (zrh): e  p/e:1.0.0  RUNNING",
 	}
 	lines := strings.Split(strings.TrimRight(got.stdout, "\n"), "\n")

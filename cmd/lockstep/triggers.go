@@ -81,14 +81,14 @@ func showTrigger(cmd *cobra.Command, c *connection, api *client.Client, name str
 		}{v, calls})
 	}
 	printTrigger(cmd, v)
-	printCalls(cmd.OutOrStdout(), calls)
+	printCalls(cmd.OutOrStdout(), calls, v.Address == nil)
 	return nil
 }
 
-// printCalls prints the calls of a trigger, one a line.
-func printCalls(out io.Writer, calls []workflow.TriggerCall) {
+// printCalls prints the calls of a trigger, one a line, or the events that it has taken.
+func printCalls(out io.Writer, calls []workflow.TriggerCall, events bool) {
 	for _, one := range calls {
-		fmt.Fprintf(out, "%s  %d", one.At.Local().Format(time.DateTime), one.Status)
+		fmt.Fprintf(out, "%s  %d", localTime(one.At), one.Status)
 		if one.Code != "" {
 			fmt.Fprintf(out, "  %s", one.Code)
 		}
@@ -98,7 +98,10 @@ func printCalls(out io.Writer, calls []workflow.TriggerCall) {
 		if one.Duplicate {
 			fmt.Fprint(out, "  again")
 		}
-		if one.By != "" {
+		switch {
+		case one.By != "" && events:
+			fmt.Fprintf(out, "  sent by %s", one.By)
+		case one.By != "":
 			fmt.Fprintf(out, "  fired by %s", one.By)
 		}
 		for _, i := range one.Issues {
@@ -130,7 +133,7 @@ func printTrigger(cmd *cobra.Command, v views.TriggerView) {
 		if p.By != nil {
 			by = *p.By
 		}
-		fmt.Fprintln(out, withReason(fmt.Sprintf("paused by %s at %s", by, p.At.Local().Format(time.DateTime)), p.Reason))
+		fmt.Fprintln(out, withReason(fmt.Sprintf("paused by %s at %s", by, localTime(p.At)), p.Reason))
 	}
 }
 
@@ -143,6 +146,10 @@ func newTriggerVerb(c *connection, do func(api *client.Client, ctx context.Conte
 		if err != nil {
 			return err
 		}
+		before, err := api.Trigger(cmd.Context(), args[0])
+		if err != nil {
+			return render.AsServiceError(err)
+		}
 		v, err := do(api, cmd.Context(), args[0], reason)
 		if err != nil {
 			return render.AsServiceError(err)
@@ -150,11 +157,23 @@ func newTriggerVerb(c *connection, do func(api *client.Client, ctx context.Conte
 		if c.json() {
 			return render.PrintJSON(cmd, v)
 		}
+		noteUnchanged(cmd, before.Paused != nil, v.Paused != nil)
 		printTrigger(cmd, v)
 		return nil
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
 	return cmd
+}
+
+// noteUnchanged says that a verb that pauses or resumes has found it done.
+func noteUnchanged(cmd *cobra.Command, before, after bool) {
+	switch {
+	case before != after:
+	case after:
+		printNote(cmd, "it was paused already: nothing has changed")
+	default:
+		printNote(cmd, "it was not paused: nothing has changed")
+	}
 }
 
 func newFireTrigger(c *connection) *cobra.Command {
@@ -198,6 +217,10 @@ func newTriggerHistory(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			v, err := api.Trigger(cmd.Context(), args[0])
+			if err != nil {
+				return render.AsServiceError(err)
+			}
 			calls, err := api.TriggerCalls(cmd.Context(), args[0])
 			if err != nil {
 				return render.AsServiceError(err)
@@ -208,7 +231,7 @@ func newTriggerHistory(c *connection) *cobra.Command {
 			if len(calls) == 0 {
 				printNote(cmd, "it has no calls")
 			}
-			printCalls(cmd.OutOrStdout(), calls)
+			printCalls(cmd.OutOrStdout(), calls, v.Address == nil)
 			return nil
 		},
 	}
@@ -238,7 +261,7 @@ have not, of those that were accepted before, and of those above the rate it has
 				fmt.Fprintf(out, "%s  no calls\n", s.Name)
 				return nil
 			}
-			fmt.Fprintf(out, "%s  calls since %s, the last at %s: %d\n", s.Name, s.Since.Local().Format(time.DateTime), s.LastCallAt.Local().Format(time.DateTime), s.Calls)
+			fmt.Fprintf(out, "%s  calls since %s, the last at %s: %d\n", s.Name, localTime(*s.Since), localTime(*s.LastCallAt), s.Calls)
 			fmt.Fprintf(out, "accepted  %d\naccepted before  %d\nrefused  %d\n", s.Accepted, s.Duplicates, s.Refused)
 			for _, code := range slices.Sorted(maps.Keys(s.Codes)) {
 				fmt.Fprintf(out, "  %s  %d\n", code, s.Codes[code])

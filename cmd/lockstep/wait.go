@@ -71,7 +71,7 @@ func (w *waitFlags) follow(cmd *cobra.Command, c *connection, api *client.Client
 	})
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return waitedTooLong(id, "has neither ended nor waits", w.timeout)
+		return waitedTooLong(id, "has neither ended nor come to a wait for anything but its own executions", w.timeout)
 	case err != nil:
 		return err
 	case !client.Idle(x):

@@ -57,11 +57,12 @@ func (r *reader) cronSchedule(into *string) yamldoc.Field {
 }
 
 func (r *reader) zone(into *string) yamldoc.Field {
-	return r.checkedText(into, yamldoc.Schema{"minLength": 1}, "zone", "want a time zone such as Europe/Zurich", func(s string) bool {
-		_, err := time.LoadLocation(s)
-		return err == nil && s != "" && s != "Local" // Local differs between machines
-	}).Then(r.Reader, func(ast.Node, string) {
-		if *into == "UTC" {
+	return r.Text(into).WithSchema(yamldoc.Schema{"minLength": 1}).Then(r.Reader, func(n ast.Node, path string) {
+		_, err := loadZone(*into)
+		switch {
+		case err != nil || *into == "":
+			r.Report(n, path, "zone", "%v", badZone(*into))
+		case *into == "UTC":
 			*into = "" // UTC is the default
 		}
 	})

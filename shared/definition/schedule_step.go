@@ -1,7 +1,7 @@
 package definition
 
 import (
-	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -65,9 +65,13 @@ func ValidScheduleName(name string) bool { return scheduleNameRE.MatchString(nam
 func loadZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" { // Local differs between machines
-		return nil, errors.New("want a time zone such as Europe/Zurich")
+		return nil, badZone(name)
 	}
 	return zone, nil
+}
+
+func badZone(name string) error {
+	return fmt.Errorf("want a time zone such as Europe/Zurich, not %q", workflow.Truncate(name, 64))
 }
 
 // CheckCron says what is wrong with a schedule and its zone, which may be empty.

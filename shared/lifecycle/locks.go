@@ -79,6 +79,9 @@ func limitMessage(by *workflow.BlockedBy) string {
 	if by.Reservation {
 		return fmt.Sprintf("an older execution has the next place of %s: %s", by.Entity, by.Execution)
 	}
+	if len(by.Others) == 0 {
+		return fmt.Sprintf("execution %s, which shares %s, is live, and no more may be at the same time", by.Execution, by.Entity)
+	}
 	return fmt.Sprintf("%d executions that share %s are live, as many as may be at the same time; the oldest is %s", 1+len(by.Others), by.Entity, by.Execution)
 }
 

@@ -137,6 +137,11 @@ func (s *deployment) exportEntities(ctx context.Context, w *writer, only []strin
 	if err != nil {
 		return render.AsServiceError(err)
 	}
+	for _, name := range only {
+		if !slices.Contains(types, name) {
+			fmt.Fprintf(s.progress.out, "note: there is no entity of type %q\n", name)
+		}
+	}
 	for _, name := range types {
 		for e, err := range s.Entities(ctx, workflow.Selector{Type: name}) {
 			if err != nil {

@@ -123,6 +123,13 @@ func (r *reader) checkUnique(name string) bool {
 	return true
 }
 
+// IsExport reports whether a file begins as one of "lockstep export" does.
+func IsExport(file []byte) bool {
+	first, _, _ := bytes.Cut(file, []byte("\n"))
+	var h header
+	return decodeStrict(bytes.TrimSpace(first), &h) == nil && h.Kind == "export"
+}
+
 func (r *reader) readLine(text []byte) {
 	if r.lines == 1 {
 		var h header

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -180,7 +181,7 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		}
 		w.Reason = ptr(fmt.Sprintf("as many executions are live as may be at the same time: %d", len(w.Blockers)))
 		if b.NeedsPerson {
-			*w.Reason += ", and all of them wait to be acknowledged"
+			*w.Reason += ", and all of them wait to be acknowledged: " + strings.Join(holdersOf(w.Blockers), ", ")
 		}
 		return w
 	}
@@ -188,6 +189,16 @@ func (v *Service) lockWaiting(x *workflow.Execution, holder workflow.OwnerStatus
 		w.Reason = ptr(fmt.Sprintf("it is held by %s, which ended %s and waits for \"lockstep acknowledge %s\": \"lockstep status %s\" says what else to do", b.Execution, holder.State, b.Execution, b.Execution))
 	}
 	return w
+}
+
+// holdersOf returns the executions that hold what is waited for, as far as they are known.
+func holdersOf(blockers []views.WaitingFor) (ids []string) {
+	for _, b := range blockers {
+		if b.HeldBy != nil {
+			ids = append(ids, *b.HeldBy)
+		}
+	}
+	return ids
 }
 
 // keyWaiting shows that an execution that has not checked in yet waits for the one that has its
