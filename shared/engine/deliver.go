@@ -113,6 +113,11 @@ func retryDelay(receives int) time.Duration {
 	if receives >= topology.MaxReceiveHooksOut {
 		return retryDelays[0]
 	}
+	return growingDelay(receives)
+}
+
+// growingDelay returns the delay after so many attempts, however many are still to follow.
+func growingDelay(receives int) time.Duration {
 	return retryDelays[min(max(receives, 1), len(retryDelays))-1]
 }
 

@@ -84,7 +84,7 @@ func (e *Engine) HandleEvent(ctx context.Context, event workflow.BusEvent, recei
 	if err == nil {
 		return 0, nil
 	}
-	retryAfter = retryDelays[min(max(receives, 1), len(retryDelays))-1]
+	retryAfter = growingDelay(receives)
 	var coded *workflow.Error
 	if errors.As(err, &coded) {
 		retryAfter = max(retryAfter, min(coded.RetryAfter, maxEventRetry))

@@ -131,7 +131,7 @@ func (e *Engine) deliverRows(ctx context.Context, d *workflow.Delivery, receives
 		return 0, nil
 	}
 	e.Log.LogAttrs(ctx, slog.LevelWarn, "rows not stored", append(observe.ExecutionAttrs(d.Tenant, d.Execution, ""), slog.String("table", d.Rows.Table), slog.Int(observe.Receives, receives), observe.Err(err))...)
-	return retryDelays[min(max(receives, 1), len(retryDelays))-1], err
+	return retryDelay(receives), err
 }
 
 // divideAmongTables sends a delivery for each table of a step; none for a step without pipes.

@@ -262,23 +262,13 @@ func TestSweep_ConcurrentSweepersFireOnce(t *testing.T) {
 		}
 		fired[s.LastExecution] = true
 	}
-	executions := map[string]bool{}
-	lists := []func() ([]string, error){func() ([]string, error) { return v.Store.ListUnlisted(t.Context(), harness.Caller.Tenant, f.now) }}
-	for _, state := range sm.ExecutionStates() {
-		lists = append(lists, func() ([]string, error) {
-			return v.Store.ListByState(t.Context(), harness.Caller.Tenant, state, "", workflow.OrderNewest, 100)
-		})
+	executions, err := harness.ListExecutions(t.Context(), v.Store, harness.Caller.Tenant, f.now)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, list := range lists {
-		ids, err := list()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids {
-			executions[id] = true
-			if !fired[id] {
-				t.Errorf("%s was not started by the schedule", id)
-			}
+	for _, id := range executions {
+		if !fired[id] {
+			t.Errorf("%s was not started by the schedule", id)
 		}
 	}
 	if len(executions) != rounds {

@@ -38,10 +38,7 @@ func (v *Service) Failures(ctx context.Context, c workflow.Caller, f views.Failu
 	}
 	parts := 0
 	filter := views.ExecutionFilter{Workflow: f.Workflow}
-	listed, err := v.listStates(ctx, c.Tenant, ended, workflow.OrderNewest)
-	if err != nil {
-		return list, err
-	}
+	listed := v.listStates(c.Tenant, ended, workflow.OrderNewest)
 	for range maxListReads {
 		batch, end, err := listed.next(ctx, below, workflow.DefaultPageSize)
 		if err != nil {

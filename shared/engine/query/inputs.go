@@ -39,10 +39,7 @@ func (v *Service) Inbox(ctx context.Context, c workflow.Caller, mine bool, p wor
 		asks = &c
 	}
 	limit, bytes := pageLimit(p), 0
-	listed, err := v.listStates(ctx, c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, workflow.OrderNewest)
-	if err != nil {
-		return list, err
-	}
+	listed := v.listStates(c.Tenant, []sm.ExecutionState{sm.ExecutionWaiting, sm.ExecutionRunning}, workflow.OrderNewest)
 	for range maxListReads {
 		batch, end, err := listed.next(ctx, below, limit)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -28,10 +29,7 @@ func (v *Service) Executions(ctx context.Context, c workflow.Caller, f views.Exe
 		}
 	}
 	limit, bytes := pageLimit(p), 0
-	listed, err := v.listStates(ctx, c.Tenant, matchingStates(f), f.Order)
-	if err != nil {
-		return list, err
-	}
+	listed := v.listStates(c.Tenant, matchingStates(f), f.Order)
 	for range maxListReads {
 		batch, end, err := listed.next(ctx, from, limit)
 		if err != nil {
@@ -121,30 +119,41 @@ type stateList struct {
 	v        *Service
 	tenant   string
 	states   []sm.ExecutionState // those under which the index lists them
-	unlisted []string            // ids that the index of states leaves out, in the order of the list
 	order    workflow.Order
+	begun    bool
+	unlisted []string // ids that the index of states leaves out, in the order of the list; read once it has begun
 }
 
-// listStates begins the list of the executions that the indexes list where they list those in any of
-// the states: the caller leaves out what is in others. What the index of states leaves out is read
-// here, once and first: an execution that leaves the one index enters the other.
-func (v *Service) listStates(ctx context.Context, tenant string, states []sm.ExecutionState, order workflow.Order) (l stateList, err error) {
-	l = stateList{v: v, tenant: tenant, order: order}
+// listStates returns the list of the executions that the indexes list where they list those in any of
+// the states: the caller leaves out what is in others.
+func (v *Service) listStates(tenant string, states []sm.ExecutionState, order workflow.Order) stateList {
+	l := stateList{v: v, tenant: tenant, order: order}
 	for _, state := range states {
 		if at := sm.ListedAs(state); !slices.Contains(l.states, at) {
 			l.states = append(l.states, at)
 		}
 	}
-	if slices.Contains(l.states, sm.ExecutionRunning) {
-		l.unlisted, err = v.engine.OpenPorts().Store.ListUnlisted(ctx, tenant, v.engine.Now())
-		slices.SortFunc(l.unlisted, order.Compare)
+	return l
+}
+
+// begin reads what the index of states leaves out, once and before that index: an execution that
+// leaves the one index enters the other.
+func (l *stateList) begin(ctx context.Context, ports port.Ports) (err error) {
+	if l.begun || !slices.Contains(l.states, sm.ExecutionRunning) {
+		return nil
 	}
-	return l, err
+	l.unlisted, err = ports.Store.ListUnlisted(ctx, l.tenant, l.v.engine.Now())
+	slices.SortFunc(l.unlisted, l.order.Compare)
+	l.begun = err == nil
+	return err
 }
 
 // next reads the next executions behind an id. end means that there are no more.
 func (l *stateList) next(ctx context.Context, from string, limit int) (b executionBatch, end bool, err error) {
 	ports := l.v.engine.OpenPorts()
+	if err := l.begin(ctx, ports); err != nil {
+		return b, false, err
+	}
 	listed := make([][]string, len(l.states))
 	err = parallel.Each(ctx, l.v.parallel, len(l.states), func(ctx context.Context, i int) (err error) {
 		listed[i], err = ports.Store.ListByState(ctx, l.tenant, l.states[i], from, l.order, limit)

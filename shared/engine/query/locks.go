@@ -35,10 +35,7 @@ func (v *Service) Locks(ctx context.Context, c workflow.Caller, p workflow.Page)
 	if executionID != "" {
 		below = executionID + "~"
 	}
-	listed, err := v.listStates(ctx, c.Tenant, holding, workflow.OrderNewest)
-	if err != nil {
-		return list, err
-	}
+	listed := v.listStates(c.Tenant, holding, workflow.OrderNewest)
 	for range maxListReads {
 		batch, end, err := listed.next(ctx, below, workflow.DefaultPageSize)
 		if err != nil {

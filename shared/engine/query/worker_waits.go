@@ -28,10 +28,7 @@ var statesWithJobs = []sm.ExecutionState{sm.ExecutionResourceDiscovery, sm.Execu
 // executions of which no worker has claimed any job. It reads only the newest 200 executions that
 // may have such jobs: any number of others may wait for what one of these has locked.
 func (v *Service) UnclaimedJobs(ctx context.Context, c workflow.Caller) (map[string]views.UnclaimedJobs, error) {
-	listed, err := v.listStates(ctx, c.Tenant, statesWithJobs, workflow.OrderNewest)
-	if err != nil {
-		return nil, err
-	}
+	listed := v.listStates(c.Tenant, statesWithJobs, workflow.OrderNewest)
 	batch, _, err := listed.next(ctx, "", maxUnclaimedRead)
 	if err != nil {
 		return nil, err

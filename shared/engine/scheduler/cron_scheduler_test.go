@@ -46,26 +46,12 @@ func loadSchedule(t *testing.T, s *harness.Harness) (one spec.Schedule) {
 func listExecutions(t *testing.T, s *harness.Harness) (all []*workflow.Execution) {
 	t.Helper()
 	s.WithoutFaults(func() {
-		seen := map[string]bool{}
-		lists := []func() ([]string, error){func() ([]string, error) {
-			return s.Open().Store.ListUnlisted(ctx, harness.Caller.Tenant, s.Now())
-		}}
-		for _, state := range sm.ExecutionStates() {
-			lists = append(lists, func() ([]string, error) {
-				return s.Open().Store.ListByState(ctx, harness.Caller.Tenant, state, "", workflow.OrderNewest, 1000)
-			})
+		ids, err := harness.ListExecutions(ctx, s.Open().Store, harness.Caller.Tenant, s.Now())
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, list := range lists {
-			ids, err := list()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range ids {
-				if !seen[id] {
-					all = append(all, s.Load(id))
-				}
-				seen[id] = true
-			}
+		for _, id := range ids {
+			all = append(all, s.Load(id))
 		}
 	})
 	return all

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -425,4 +427,22 @@ func describeJobs(jobs []workflow.Job) string {
 		fmt.Fprintf(&b, "%s %s %s/%d %s; ", j.Step, j.Kind, entity, j.Attempt, j.State)
 	}
 	return b.String()
+}
+
+// ListExecutions returns the ids of all executions of a tenant, each once: those that are listed by
+// state, and those that are not listed so.
+func ListExecutions(ctx context.Context, store port.Store, tenant string, now time.Time) ([]string, error) {
+	ids, err := store.ListUnlisted(ctx, tenant, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range sm.ExecutionStates() {
+		listed, err := store.ListByState(ctx, tenant, state, "", workflow.OrderNewest, workflow.MaxPageSize)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, listed...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }
