@@ -39,14 +39,6 @@ type typed struct {
 // readLine reads a line, without showing what is typed if it is hidden. An interrupt ends it.
 func (f *form) readLine(hidden bool) (string, error) {
 	hidden = hidden && f.terminal != nil
-	read := func() (string, error) {
-		line, err := f.in.ReadString('\n')
-		line = strings.TrimRight(line, "\r\n")
-		if line != "" {
-			err = nil // the last line may have no end
-		}
-		return line, err
-	}
 	if hidden {
 		fd := int(f.terminal.Fd())
 		before, err := term.GetState(fd)
@@ -57,15 +49,18 @@ func (f *form) readLine(hidden bool) (string, error) {
 			_ = term.Restore(fd, before) // after an interrupt the reader below still waits
 			fmt.Fprintln(f.out)          // the end of the line was not shown either
 		}()
-		read = func() (string, error) {
-			line, err := term.ReadPassword(fd)
-			return string(line), err
+		// Not in the reader: after an interrupt, it could hide what is typed once the terminal is as it was.
+		if err := hideTyping(fd); err != nil {
+			return "", fmt.Errorf("the terminal cannot hide what is typed: %w", err)
 		}
 	}
 	done := make(chan typed, 1)
 	go func() {
-		text, err := read()
-		done <- typed{text, err}
+		line, err := f.in.ReadString('\n')
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			err = nil // the last line may have no end
+		}
+		done <- typed{line, err}
 	}()
 	select {
 	case line := <-done:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -197,4 +199,21 @@ func TestForm_AnInterruptShowsAgainWhatIsTyped(t *testing.T) {
 		t.Error("nothing that is typed is shown any more")
 	}
 	_, _ = tty.WriteString("end\n") // of whoever still reads
+}
+
+// A terminal is as it was also if the interrupt comes before anything is read, or before the question.
+func TestForm_AnInterruptAtAnyMomentLeavesTheTerminalAsItWas(t *testing.T) {
+	tty := newTerminal(t)
+	for range 200 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f := &form{ctx: ctx, in: bufio.NewReader(tty.typing), out: io.Discard, terminal: tty.typing}
+		cancel(&interruptError{syscall.SIGINT})
+		_, err := f.readLine(true)
+		for range 20 {
+			if runtime.Gosched(); !tty.echoes(t) {
+				t.Fatalf("nothing that is typed is shown any more, after %v", err)
+			}
+		}
+		_, _ = tty.WriteString("end\n") // of whoever still reads
+	}
 }
