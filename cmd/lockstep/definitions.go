@@ -14,7 +14,9 @@ import (
 
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
+	"github.com/lockstep-run/lockstep/shared/definition"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
 
 func newPublish(c *connection) *cobra.Command {
@@ -43,7 +45,7 @@ func newPublish(c *connection) *cobra.Command {
 				return err
 			}
 			var worst error
-			for _, file := range files {
+			for _, file := range inOrderOfReferences(cmd, files, fills) {
 				err := publish(cmd, c, send, fills, file, dryRun, strictMode)
 				if err == nil {
 					continue
@@ -75,6 +77,64 @@ func newPublish(c *connection) *cobra.Command {
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "what ${env.NAME} in the files is replaced by, NAME=VALUE (repeatable)")
 	cmd.Flags().StringArrayVar(&blockFiles, "blocks", nil, "of --offline: JSON file with the blocks that the definitions use (repeatable)")
 	return cmd
+}
+
+// inOrderOfReferences returns files in an order in which a definition comes after those that it refers
+// to, so that publishing it does not warn of these. Otherwise they stay in the order of the command.
+// What cannot be read refers to nothing: publishing it says why.
+func inOrderOfReferences(cmd *cobra.Command, files []string, fills *placeholders) (ordered []string) {
+	definitions := make([]*spec.Definition, len(files))
+	for i, file := range files {
+		if file == "-" {
+			continue // it can be read only once
+		}
+		source, err := readSource(cmd, file)
+		if err != nil {
+			continue
+		}
+		if d, err := definition.Parse(fills.fill(source)); err == nil {
+			definitions[i] = d
+		}
+	}
+	visited := make([]bool, len(files))
+	var visit func(i int)
+	visit = func(i int) {
+		if visited[i] {
+			return
+		}
+		visited[i] = true
+		if d := definitions[i]; d != nil {
+			for _, written := range referencesOf(d) {
+				ref, err := workflow.ParseRef(written)
+				for other, o := range definitions {
+					if err == nil && o != nil && ref.FullName() == o.Ref().FullName() && ref.Matches(o.Version) {
+						visit(other)
+					}
+				}
+			}
+		}
+		ordered = append(ordered, files[i])
+	}
+	for i := range files {
+		visit(i)
+	}
+	return ordered
+}
+
+// referencesOf returns the workflows that a definition starts, embeds, or undoes with.
+func referencesOf(d *spec.Definition) (all []string) {
+	for _, s := range d.FlatSteps() {
+		if s.Reference != nil {
+			all = append(append(all, s.Reference.Workflow), s.Reference.Among...)
+		}
+		if s.Compensate != nil {
+			all = append(all, s.Compensate.Workflow)
+		}
+	}
+	for _, kind := range d.OnEnd.Kinds() {
+		all = append(all, d.OnEnd.Of(kind).Workflow)
+	}
+	return all
 }
 
 // publishFunc publishes a source, or checks it.

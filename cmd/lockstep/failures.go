@@ -42,9 +42,16 @@ created more than 31 days before --since is not looked at.`,
 					return err
 				}
 			}
+			unexplained := false
+			defer func() {
+				if unexplained {
+					printNote(cmd, "an entity without a code did not fail itself, or its execution keeps the reasons of others: it was rolled back with the rest, or its turn never came; \"lockstep status EXECUTION\" says why the execution ended, \"lockstep jobs EXECUTION --entity ENTITY\" what was done on the entity")
+				}
+			}()
 			return printListOrNote(cmd, c, api.Failures(cmd.Context(), f), limit,
 				[]string{"ENTITY", "OUTCOME", "STEP", "CODE", "MESSAGE", "ENDED", "EXECUTION", "LATER"},
 				func(e views.FailedEntityView) []string {
+					unexplained = unexplained || e.Code == nil
 					ended := "-"
 					if e.EndedAt != nil {
 						ended = render.Ago(*e.EndedAt)

@@ -297,6 +297,7 @@ func TestHandler_SaysWhatNamesAre(t *testing.T) {
 	for line, c := range map[string]struct{ body, want string }{
 		"POST /workflow-execution":       {`{"workflow":"a/b","labels":{"a:b":"c"}}`, `{"path":"labels.a:b","code":"unknown_field","message":"the name of a label is 1 to 64 characters, none of them = or :"}`},
 		"POST /workflow-execution/batch": {`{"items":[{"workflow":"a/b","labels":{"a:b":"c"}}]}`, `{"path":"items[0].labels.a:b","code":"unknown_field","message":"the name of a label is`},
+		"POST /workflow-execution/plan":  {`{"workflow":"a/b","paramters":{}}`, `"message":"unknown field; did you mean \"parameters\"?"`},
 		"POST /function-blocks/register": {`{"package":"a","name":"b","version":"1.0.0","http":{"url":"http://x","headers":{"x y":"z"}}}`, `{"path":"http.headers.x y","code":"unknown_field","message":"the name of a header is`},
 	} {
 		if w := sendRequest(newHandler(newFake()), line, c.body); w.Code != 400 || !strings.Contains(w.Body.String(), c.want) {

@@ -177,7 +177,7 @@ func (c *Catalog) checkSecrets(w *warner, d *spec.Definition, paths []string) {
 	for i, s := range d.FlatSteps() {
 		for _, name := range program.SecretNames(&spec.Definition{Steps: []spec.Step{*s}}) {
 			if found, err := secrets.Exists(w.ctx, w.tenant, name); err == nil && !found {
-				w.warn(paths[i]+".parameters", "unknown_secret", "there is no secret %q; the step fails until there is one", name)
+				w.warn(paths[i]+program.ParametersField(s), "unknown_secret", "there is no secret %q; the step fails until there is one", name)
 			}
 		}
 	}

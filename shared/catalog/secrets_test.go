@@ -55,6 +55,10 @@ func TestCatalog_ListsSecrets(t *testing.T) {
 	if got := fmt.Sprint(publish("w", "1.1.0", `a: "${secret.a}", b: ["${secret.b/c}, ${secret.a}"]`)); strings.Count(got, "no secret") != 1 || !strings.Contains(got, `no secret "b/c"`) {
 		t.Errorf("warnings %s", got)
 	}
+	p, _, err := c.Publish(t.Context(), ann, []byte("package: p\nname: h\nversion: 1.0.0\nsteps:\n- label: x\n  runOn: global\n  http: {method: POST, url: 'http://x', headers: {A: '${secret.b/c}'}}\n"), true)
+	if err != nil || len(p.Warnings) != 1 || p.Warnings[0].Path != "steps[0].http" || p.Warnings[0].Line != 7 {
+		t.Errorf("of an http step: %v, %v", p.Warnings, err)
+	}
 	publish("w", "1.2.0", `a: "${secret.archived}"`)
 	if err := c.Archive(t.Context(), ann, workflow.Ref{Package: "p", Name: "w", Version: "1.2.0"}); err != nil {
 		t.Fatal(err)

@@ -332,7 +332,10 @@ func parameterIssues(blockSchema, parameters, raw json.RawMessage, path string) 
 	expressionPaths(given, at, &open)
 	var found []workflow.Issue
 	for _, i := range schema.Validate(blockSchema, merged, at) {
-		if !literalKeywords[i.Code] || slices.ContainsFunc(open, func(o string) bool { return hasPathPrefix(i.Path, o) }) {
+		isOpen := func(o string) bool {
+			return hasPathPrefix(i.Path, o) && (i.Path != o || i.Code != "additionalProperties") // a name is known, whatever its value
+		}
+		if !literalKeywords[i.Code] || slices.ContainsFunc(open, isOpen) {
 			continue
 		}
 		if name, _, _ := strings.Cut(strings.TrimPrefix(i.Path, at+"."), "."); rawGiven[name] != nil {

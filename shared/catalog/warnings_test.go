@@ -323,11 +323,12 @@ func TestCatalog_WarnsOfWhatAnEndCannotStart(t *testing.T) {
 		}
 	}
 	for onEnd, want := range map[string][]string{
-		"completed: {workflow: 'p/clean:1', parameters: {of: '${execution.id}'}}": nil,
-		"completed: {workflow: 'p/clean:1', parameters: {n: one, m: 1}}":          {"onEnd.completed.parameters.m additionalProperties", "onEnd.completed.parameters.n type", "onEnd.completed.parameters.of required"},
-		"failed: {workflow: 'p/clean:2'}":                                         {"onEnd.failed.workflow unknown_workflow"},
-		"cancelled: {workflow: 'p/secret'}":                                       {"onEnd.cancelled.workflow sealed"},
-		"failed: {workflow: 'p/w:1'}":                                             {"onEnd.failed.workflow starts_itself"},
+		"completed: {workflow: 'p/clean:1', parameters: {of: '${execution.id}'}}":  nil,
+		"completed: {workflow: 'p/clean:1', parameters: {n: one, m: 1}}":           {"onEnd.completed.parameters.m additionalProperties", "onEnd.completed.parameters.n type", "onEnd.completed.parameters.of required"},
+		"completed: {workflow: 'p/clean:1', parameters: {off: '${execution.id}'}}": {"onEnd.completed.parameters.of required", "onEnd.completed.parameters.off additionalProperties"},
+		"failed: {workflow: 'p/clean:2'}":                                          {"onEnd.failed.workflow unknown_workflow"},
+		"cancelled: {workflow: 'p/secret'}":                                        {"onEnd.cancelled.workflow sealed"},
+		"failed: {workflow: 'p/w:1'}":                                              {"onEnd.failed.workflow starts_itself"},
 	} {
 		p, _, err := c.Publish(ctx, ann, []byte("package: p\nname: w\nversion: 1.0.0\n"+steps+"onEnd: {"+onEnd+"}\n"), true)
 		var got []string

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,10 +13,11 @@ import (
 
 	"github.com/lockstep-run/lockstep/shared/definition/schema"
 	"github.com/lockstep-run/lockstep/shared/topology"
+	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
 // report turns violations of the document's schemas into issues.
-var report = schema.Report{Describe: describe, Refused: refusedName, Join: memberPath, Causes: relevantCauses}
+var report = schema.Report{Describe: describe, Refused: refusedName, Near: nearField, Join: memberPath, Causes: relevantCauses}
 
 // refusedName says what the names of an object are whose fields the caller names.
 func refusedName(schemaURL string) string {
@@ -26,6 +28,17 @@ func refusedName(schemaURL string) string {
 		return "the name of a header is 1 to 128 letters, digits and ! # $ % & ' * + . ^ _ ` | ~ -"
 	}
 	return ""
+}
+
+// nearField names the field that is probably meant, if the object has one with a similar name.
+func nearField(schemaURL, name string) string {
+	const longest = 64 // no field is longer, and comparing takes time
+	_, pointer, found := strings.Cut(schemaURL, "#")
+	if !found || len(name) > longest {
+		return ""
+	}
+	properties := asObject(asObject(Load().resolvePointer(pointer))["properties"])
+	return workflow.DidYouMean(name, slices.Sorted(maps.Keys(properties)))
 }
 
 // memberPath returns the path of a member of the object at a path.

@@ -188,7 +188,7 @@ func (c *compiler) compileStep(i int) {
 			into.asserts = append(into.asserts, p)
 		}
 	}
-	at := path + parametersField(s)
+	at := path + ParametersField(s)
 	parameters := c.takeCallbackTokens(i, at)
 	if s.FunctionBlock != "" {
 		var sealed []workflow.SecretPlace

@@ -70,8 +70,8 @@ func AcquirePaths(d *spec.Definition) []string {
 	return paths
 }
 
-// parametersField returns the path at which the parameters of a step are written.
-func parametersField(s *spec.Step) string {
+// ParametersField returns the path at which the parameters of a step are written.
+func ParametersField(s *spec.Step) string {
 	switch {
 	case s.HTTP != nil:
 		return ".http"
@@ -119,7 +119,7 @@ func expressions(d *spec.Definition, eachToken tokenVisitor, plain bool) iter.Se
 			for n, source := range s.Assert {
 				emit(paths[i]+".assert["+strconv.Itoa(n)+"]", source)
 			}
-			eachToken(s.Parameters, func(source string) { emitToken(paths[i]+parametersField(s), source) })
+			eachToken(s.Parameters, func(source string) { emitToken(paths[i]+ParametersField(s), source) })
 			if s.Repeat != nil {
 				emit(paths[i]+".repeat.while", s.Repeat.While)
 			}

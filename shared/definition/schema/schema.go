@@ -142,6 +142,8 @@ type Report struct {
 	Describe func(jsonschema.ErrorKind) (code, message string)
 	// Refused words why fields are refused that a schema does not have, "" for as Describe does. Nil is that for all.
 	Refused func(schemaURL string) string
+	// Near ends the message about a field that a schema does not have, with a similar one. Nil names none.
+	Near func(schemaURL, name string) string
 	// Join returns the path of a field of the object at path.
 	Join func(path, name string) string
 	// Causes returns the causes of a violation that are worth reporting. Nil reports all.
@@ -215,7 +217,11 @@ func (r *Report) collect(e *jsonschema.ValidationError, v any, path string, all 
 		if r.Refused != nil {
 			text = cmp.Or(r.Refused(e.SchemaURL), text)
 		}
+		refusal := text
 		for _, name := range k.Properties {
+			if text = refusal; r.Near != nil {
+				text += r.Near(e.SchemaURL, name)
+			}
 			add(r.Join(at, name))
 		}
 	default:
