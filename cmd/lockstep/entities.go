@@ -56,6 +56,9 @@ func newEntitiesImport(c *connection) *cobra.Command {
 				return &render.FileError{Path: args[0], Err: fmt.Errorf("this is a file of \"lockstep export\": \"lockstep import %s --only entities\" imports its entities", args[0])}
 			}
 			n, err := importEntities(cmd.Context(), api, lines, fromLine, replace, cmd.ErrOrStderr())
+			if err != nil && !bytes.HasPrefix(bytes.TrimSpace(lines), []byte("{")) {
+				err = withHint(err, "each line is a JSON object such as {\"type\":\"device\",\"id\":\"sw-001\"}; other formats, such as CSV, are not read")
+			}
 			if err != nil {
 				return hintContinue(&render.FileError{Path: args[0], Err: render.AsServiceError(err)}, args[0], replace)
 			}
