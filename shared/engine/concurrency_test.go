@@ -262,6 +262,9 @@ func TestConcurrency_SaysThatAPersonIsNeeded(t *testing.T) {
 	if x := s.Load(waits); x.State != sm.ExecutionScheduled || x.BlockedBy == nil || !x.BlockedBy.NeedsPerson || x.Epoch > 2 {
 		t.Errorf("%s, epoch %d, blocked by %+v", x.State, x.Epoch, x.BlockedBy)
 	}
+	if v, err := s.Query.Execution(context.Background(), harness.Caller, waits); err != nil || v.Waiting == nil || v.Waiting.Reason == nil || !strings.HasSuffix(*v.Waiting.Reason, "all of them wait to be acknowledged: "+unsafe) {
+		t.Errorf("it shows %+v, %v", v.Waiting, err)
+	}
 	s.Script = nil
 	if _, err := s.Engine.Acknowledge(context.Background(), harness.Caller, unsafe, "checked"); err != nil {
 		t.Fatal(err)
