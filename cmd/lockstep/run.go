@@ -39,7 +39,8 @@ With --key at most one execution of the workflow with that key runs: while one d
 refused, or its --signal goes to that one, or with --use-existing that one is followed.
 
 --interactive asks for the parameters of the definition that are not given, field by field, and
-while it follows the execution for whatever a step of it asks people, by its schema.
+while it follows the execution for whatever a step of it asks you, by its schema. It says where a
+step waits for somebody else.
 
 Exit code 0: it succeeded. 1: it failed or was cancelled. 5: it completed, but some entities
 failed (outcome PARTIAL). 124: --wait-timeout has passed. 130: Ctrl-C. 143: SIGTERM. So "lockstep run ... && next" runs next only
