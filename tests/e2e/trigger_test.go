@@ -114,7 +114,7 @@ steps:
 	}
 	limited := false
 	for i := range 9 {
-		status, _, answer := call("flood", fmt.Sprintf(`{"n":%d}`, 100+i))
+		status, _, answer := call(fmt.Sprint("flood", i), fmt.Sprintf(`{"n":%d}`, 100+i))
 		if limited = status == http.StatusTooManyRequests; limited {
 			break
 		}
