@@ -338,6 +338,28 @@ test("a rollback that has failed is told, and tried again", async () => {
   await clean();
 });
 
+test("an execution names those that it has started and that wait to be acknowledged", async () => {
+  await stack.publish(`package: test
+name: sites
+version: 1.0.0
+steps:
+  - label: sites
+    foreach: {items: "\${['sw-039', 'sw-040']}", failureTolerance: 100%}
+    workflowReference: {workflow: "test/burn:1", mode: dispatch, executeOnParameters: {type: device, ids: ["\${item}"]}}
+    parameters: {fail: ["sw-040"]}
+`);
+  const id = await stack.start("test/sites", undefined, {});
+  const { unacknowledged } = await stack.until(id, (x) => x.endedAt && x.unacknowledged.length > 0);
+  assert.deepEqual(unacknowledged.map((c) => [c.step, c.item, c.itemText, c.state]), [["sites", 1, "sw-040", "FAILED_UNSAFE"]]);
+  await show(`#/executions/${id}`, /test\/sites/);
+  const named = page.locator(".standing p").filter({ hasText: "To be acknowledged:" });
+  assert.match(await named.innerText(), /of step sites, item 1 \(sw-040\), which ended FAILED_UNSAFE/);
+  await clean();
+  await named.getByRole("link").first().click();
+  await page.waitForURL(new RegExp(unacknowledged[0].id));
+  await stack.call("POST", `/workflow-execution/${unacknowledged[0].id}/acknowledge`, { reason: "seen" });
+});
+
 test("the map shows the last try of an entity", async () => {
   await stack.publish(`package: test
 name: flaky
