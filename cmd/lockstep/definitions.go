@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/lockstep-run/lockstep/cmd/lockstep/render"
 	"github.com/lockstep-run/lockstep/shared/client"
 	"github.com/lockstep-run/lockstep/shared/definition"
+	"github.com/lockstep-run/lockstep/shared/definition/program"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
 )
@@ -45,8 +47,9 @@ func newPublish(c *connection) *cobra.Command {
 				return err
 			}
 			var worst error
-			for _, file := range inOrderOfReferences(cmd, files, fills) {
-				err := publish(cmd, c, send, fills, file, dryRun, strictMode)
+			set := readFileSet(cmd, files, fills)
+			for _, file := range set.inOrder() {
+				err := publish(cmd, c, send, fills, set, file, dryRun, strictMode)
 				if err == nil {
 					continue
 				}
@@ -79,11 +82,15 @@ func newPublish(c *connection) *cobra.Command {
 	return cmd
 }
 
-// inOrderOfReferences returns files in an order in which a definition comes after those that it refers
-// to, so that publishing it does not warn of these. Otherwise they stay in the order of the command.
-// What cannot be read refers to nothing: publishing it says why.
-func inOrderOfReferences(cmd *cobra.Command, files []string, fills *placeholders) (ordered []string) {
-	definitions := make([]*spec.Definition, len(files))
+// fileSet is the files of one command, with the definitions in them; nil where there is none that can
+// be read: publishing it says why.
+type fileSet struct {
+	files       []string
+	definitions []*spec.Definition
+}
+
+func readFileSet(cmd *cobra.Command, files []string, fills *placeholders) *fileSet {
+	set := &fileSet{files, make([]*spec.Definition, len(files))}
 	for i, file := range files {
 		if file == "-" {
 			continue // it can be read only once
@@ -93,46 +100,79 @@ func inOrderOfReferences(cmd *cobra.Command, files []string, fills *placeholders
 			continue
 		}
 		if d, err := definition.Parse(fills.fill(source)); err == nil {
-			definitions[i] = d
+			set.definitions[i] = d
 		}
 	}
-	visited := make([]bool, len(files))
+	return set
+}
+
+// matching returns the positions of the files with definitions that a reference means.
+func (f *fileSet) matching(written string) (found []int) {
+	ref, err := workflow.ParseRef(written)
+	for i, d := range f.definitions {
+		if err == nil && d != nil && ref.FullName() == d.Ref().FullName() && ref.Matches(d.Version) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// inOrder returns the files in an order in which a definition comes after those that it refers to, so
+// that publishing it does not warn of these. Otherwise they stay in the order of the command.
+func (f *fileSet) inOrder() (ordered []string) {
+	visited := make([]bool, len(f.files))
 	var visit func(i int)
 	visit = func(i int) {
 		if visited[i] {
 			return
 		}
 		visited[i] = true
-		if d := definitions[i]; d != nil {
-			for _, written := range referencesOf(d) {
-				ref, err := workflow.ParseRef(written)
-				for other, o := range definitions {
-					if err == nil && o != nil && ref.FullName() == o.Ref().FullName() && ref.Matches(o.Version) {
-						visit(other)
-					}
+		if d := f.definitions[i]; d != nil {
+			references := referencesOf(d)
+			for _, path := range slices.Sorted(maps.Keys(references)) {
+				for _, other := range f.matching(references[path]) {
+					visit(other)
 				}
 			}
 		}
-		ordered = append(ordered, files[i])
+		ordered = append(ordered, f.files[i])
 	}
-	for i := range files {
+	for i := range f.files {
 		visit(i)
 	}
 	return ordered
 }
 
-// referencesOf returns the workflows that a definition starts, embeds, or undoes with.
-func referencesOf(d *spec.Definition) (all []string) {
-	for _, s := range d.FlatSteps() {
+// withoutKnown returns the warnings of a file without those about workflows that other files of the
+// command have: a dry run does not publish these.
+func (f *fileSet) withoutKnown(file string, warnings []workflow.Issue) []workflow.Issue {
+	at := slices.Index(f.files, file)
+	if at < 0 || f.definitions[at] == nil {
+		return warnings
+	}
+	references := referencesOf(f.definitions[at])
+	return slices.DeleteFunc(warnings, func(i workflow.Issue) bool {
+		return i.Code == "unknown_workflow" && len(f.matching(references[i.Path])) > 0
+	})
+}
+
+// referencesOf returns the workflows that a definition starts, embeds, or undoes with, by the path of
+// the reference.
+func referencesOf(d *spec.Definition) map[string]string {
+	all, paths := map[string]string{}, program.Paths(d)
+	for i, s := range d.FlatSteps() {
 		if s.Reference != nil {
-			all = append(append(all, s.Reference.Workflow), s.Reference.Among...)
+			all[paths[i]+".workflowReference.workflow"] = s.Reference.Workflow
+			for n, written := range s.Reference.Among {
+				all[fmt.Sprintf("%s.workflowReference.among[%d]", paths[i], n)] = written
+			}
 		}
 		if s.Compensate != nil {
-			all = append(all, s.Compensate.Workflow)
+			all[paths[i]+".compensate.workflow"] = s.Compensate.Workflow
 		}
 	}
 	for _, kind := range d.OnEnd.Kinds() {
-		all = append(all, d.OnEnd.Of(kind).Workflow)
+		all[program.FollowUpPath(kind)+".workflow"] = d.OnEnd.Of(kind).Workflow
 	}
 	return all
 }
@@ -179,13 +219,16 @@ func publisher(cmd *cobra.Command, c *connection, files, blockFiles []string, of
 }
 
 // publish publishes one file and prints the result.
-func publish(cmd *cobra.Command, c *connection, send publishFunc, fills *placeholders, file string, dryRun, strictMode bool) error {
+func publish(cmd *cobra.Command, c *connection, send publishFunc, fills *placeholders, set *fileSet, file string, dryRun, strictMode bool) error {
 	source, err := readSource(cmd, file)
 	if err != nil {
 		return err
 	}
 	source = fills.fill(source)
 	d, created, err := send(cmd.Context(), source, dryRun || strictMode)
+	if dryRun {
+		d.Warnings = set.withoutKnown(file, d.Warnings)
+	}
 	if err == nil && strictMode && len(d.Warnings) > 0 {
 		err = render.AsServiceError(workflow.Invalid("it does not match what is registered now", d.Warnings))
 	} else if err == nil && strictMode && !dryRun {
