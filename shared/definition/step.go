@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -36,13 +37,13 @@ func (r *reader) steps(into *[]spec.Step, depth int) yamldoc.Field {
 }
 
 func (r *reader) step(s *spec.Step, depth int) yamldoc.Field {
-	return r.stepOn(s, depth, "").WithSchema(kindSchema(true))
+	return r.stepOn(s, depth, "").WithSchema(stepKinds())
 }
 
 // branchStep reads the only step of a branch in its short form. A block that it calls runs once, unless it
 // says otherwise.
 func (r *reader) branchStep(s *spec.Step, depth int) yamldoc.Field {
-	return r.stepOn(s, depth, workflow.RunOnGlobal).WithSchema(kindSchema(false))
+	return r.stepOn(s, depth, workflow.RunOnGlobal).WithSchema(globalKinds())
 }
 
 // stepOn reads a step whose block runs on runOn if the step does not say what on; empty if it must.
@@ -134,6 +135,12 @@ var (
 	blockFields     = []string{"runOn", "retry", "pace", "timeout", "failureTolerance", "callback", "onResume"} // of a step that calls a block
 	parameterFields = []string{"parameters", "rawParameters", "input"}
 	manyFields      = []string{"loop", "foreach", "rollout"} // of a step of which something is executed several times
+)
+
+// Steps are read far more often than the schema is written.
+var (
+	stepKinds   = sync.OnceValue(func() yamldoc.Schema { return kindSchema(true) })
+	globalKinds = sync.OnceValue(func() yamldoc.Schema { return kindSchema(false) })
 )
 
 // kindSchema is the JSON Schema of kinds, with or without what they need.

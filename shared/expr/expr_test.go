@@ -112,6 +112,36 @@ func TestCompile_ErrorsHavePosition(t *testing.T) {
 
 // TestPlainMessage_NamesUnexpectedToken: a syntax error has its position and names the unexpected
 // token. It does not list every token that the grammar accepts.
+// A definition that says the same in several places compiles it once, and a condition is still one that may be a
+// bool.
+func TestLanguage_CompilesEachExpressionOnce(t *testing.T) {
+	l, err := expr.NewLanguage([]string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := l.Compile(`a.n`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.Compile(`a.n`); err != nil || again != first {
+		t.Errorf("compiled again: %v", err)
+	}
+	if condition, err := l.CompileCondition(`a.n`); err != nil || condition != first {
+		t.Errorf("compiled again as a condition: %v", err)
+	}
+	if _, err := l.Compile(`"text"`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.CompileCondition(`"text"`); err == nil {
+		t.Error("a text is a condition")
+	}
+	for range 2 {
+		if _, err := l.Compile(`b.n`); err == nil {
+			t.Error("an unknown name compiles")
+		}
+	}
+}
+
 func TestPlainMessage_NamesUnexpectedToken(t *testing.T) {
 	for source, want := range map[string]struct {
 		column  int

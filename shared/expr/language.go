@@ -90,6 +90,10 @@ type Language struct {
 	labels    []string
 	values    []string // names of variables of the flow: flowNames and those of items
 	costLimit uint64   // of one evaluation
+
+	// programs are the expressions compiled so far, by source: a definition often says the same in
+	// several places. It is nil in languages that do not belong to one definition.
+	programs *sync.Map
 }
 
 // NewLanguage makes the language of a definition with the given step labels and item names. A
@@ -104,7 +108,7 @@ func NewLanguage(labels []string, items ...string) (*Language, error) {
 	values := union(flowNames, items)
 	l, err := newLanguage(labels, union(slices.Concat(variableNames, values), labels))
 	if err == nil {
-		l.values = values
+		l.values, l.programs = values, &sync.Map{}
 	}
 	return l, err
 }
@@ -154,24 +158,33 @@ var programOptions = []cel.ProgramOption{
 
 // Compile compiles an expression of any type. The error is an [*Error].
 func (l *Language) Compile(source string) (*Program, error) {
+	if l.programs != nil {
+		if p, ok := l.programs.Load(source); ok {
+			return p.(*Program), nil
+		}
+	}
 	compiled, err := l.check(source)
 	if err != nil {
 		return nil, err
 	}
-	return l.program(source, compiled)
+	p, err := l.program(source, compiled)
+	if err == nil && l.programs != nil {
+		l.programs.Store(source, p)
+	}
+	return p, err
 }
 
 // CompileCondition compiles an expression that must be a bool. If the type is only known when the
 // expression is evaluated, it is checked then.
 func (l *Language) CompileCondition(source string) (*Program, error) {
-	compiled, err := l.check(source)
+	p, err := l.Compile(source)
 	if err != nil {
 		return nil, err
 	}
-	if t := compiled.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+	if t := p.output; !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, &Error{Source: source, Line: 1, Column: 1, Message: fmt.Sprintf("the value is %s, not bool", t)}
 	}
-	return l.program(source, compiled)
+	return p, nil
 }
 
 func (l *Language) check(source string) (*cel.Ast, error) {

@@ -78,7 +78,9 @@ func (e *executionItem) ownerStatus() workflow.OwnerStatus {
 	if e == nil || e.x == nil {
 		return workflow.OwnerStatus{}
 	}
-	return clone(e.x).OwnerStatus()
+	s := e.x.OwnerStatus()
+	s.Kept = clone(s.Kept)
+	return s
 }
 
 // decode returns the item as a reader sees it.

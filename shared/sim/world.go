@@ -337,11 +337,13 @@ const (
 // executionBytes returns the size of a state item, or an error if that is too large for one item.
 // Stored items are compressed: to about a quarter if nothing measures it.
 func (w *World) executionBytes(x *workflow.Execution) (int, error) {
-	x = x.Clone()
+	bare := *x
+	x = &bare
 	x.Result = x.Result.InItem()
 	x.Signals, x.Heard, x.AwaitedSignals = nil, nil, nil // there is room for a full mailbox besides everything else
 	if w.ExecutionBytes == nil {
-		return sizeOf(x) / 4, checkItemSize(x)
+		n := sizeOf(x)
+		return n / 4, checkBytes(n, maxItemBytes)
 	}
 	n := w.ExecutionBytes(x)
 	if n > workflow.MaxItemBytes {

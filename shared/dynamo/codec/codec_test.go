@@ -137,6 +137,37 @@ func TestEncodeExecution_RoundTripsRandomDocuments(t *testing.T) {
 	})
 }
 
+// What became of entities is not in the state item where it is stored in items of its own, whether it has
+// been read or not.
+func TestEncodeExecution_LeavesOutcomesInItemsOfTheirOwn(t *testing.T) {
+	ref := workflow.NewPayloadRef([]byte("{}"))
+	result := func(stored *workflow.PayloadRef) *workflow.Result {
+		return &workflow.Result{
+			Sets: workflow.OutcomeSets{workflow.EntityFailedSafe: workflow.NewPlaces(1, 3)}, Stored: stored,
+			Count: map[workflow.EntityOutcome]int{workflow.EntityFailedSafe: 2},
+		}
+	}
+	for _, stored := range []*workflow.PayloadRef{nil, &ref} {
+		x := &workflow.Execution{Result: result(stored), LastEnd: &workflow.LastEnd{Result: result(stored)}}
+		packed, err := EncodeExecution(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := DecodeExecution(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*workflow.Result{read.Result, read.LastEnd.Result} {
+			if r.Unread() != (stored != nil) || r.Count[workflow.EntityFailedSafe] != 2 || stored == nil && r.Sets[workflow.EntityFailedSafe].Len() != 2 {
+				t.Errorf("stored %v: read %+v", stored, r)
+			}
+		}
+		if x.Result.Sets[workflow.EntityFailedSafe].Len() != 2 || x.LastEnd.Result.Sets == nil {
+			t.Error("encoding has changed the execution")
+		}
+	}
+}
+
 // The dictionaries repeat stored JSON tags: a tag that is renamed in package workflow
 // has to be renamed in them too, or documents grow.
 func TestDictionaries_UseStoredTags(t *testing.T) {
