@@ -374,7 +374,8 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 }
 
 func headOf(it table.Item) (workflow.OwnerStatus, error) {
-	head := workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch), Narrowed: it.Int(attrNarrowed), FullOfWaiters: len(it.StringSet(attrWaiters)) >= workflow.MaxWaiters}
+	head := workflow.OwnerStatus{State: statemachines.ExecutionState(it.Text(attrState)), Epoch: it.Int(attrEpoch), Narrowed: it.Int(attrNarrowed)}.
+		WithWaiters(it.StringSet(attrWaiters), workflow.MaxWaiters)
 	head.AwaitsPerson = it.Has(attrAwaitsPerson) && it.Int(attrAwaitsPerson) == head.Epoch
 	if it.Has(attrKept) {
 		kept, err := workflow.ParsePlaces(it.Text(attrKept))

@@ -31,12 +31,11 @@ func (s *Store) AddHolderWaiter(ctx context.Context, tenant string, by workflow.
 
 // AddReserverWaiter adds waiter to reserver's waiters if that execution has not
 // locked yet and does not wait for an operator.
-func (s *Store) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
+func (s *Store) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (workflow.OwnerStatus, bool, error) {
 	condition, values := stateCondition(func(state statemachines.ExecutionState) bool { return workflow.OwnerStatus{State: state}.Reserves() })
 	condition = "attribute_exists(#pk) AND (attribute_not_exists(#awaitsPerson) OR #awaitsPerson <> #epoch OR #state = :locking) AND " + condition
 	values["locking"] = table.S(string(statemachines.ExecutionLocking))
-	_, ok, err := s.addWaiter(ctx, tenant, reserver, waiter, condition, values, workflow.OwnerStatus.Reserves)
-	return ok, err
+	return s.addWaiter(ctx, tenant, reserver, waiter, condition, values, workflow.OwnerStatus.Reserves)
 }
 
 // stateCondition returns the condition that excludes the states for which qualifies is false. It

@@ -169,11 +169,12 @@ const maxMessageDelay = 15 * time.Minute
 // sendDeadlineWakeup sends a delayed wake-up for a deadline, so that a wait ends on time: the sweep
 // of timers is coarser. It sends one for a new deadline within the longest message delay, and for a
 // later deadline once that becomes the execution's timer. If the time has already come, it sends
-// without delay. A check that is due at once is sent in the same way.
-func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workflow.Execution) {
+// without delay. A check that is due at once, and a timer that the decision asks for, are sent in
+// the same way.
+func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workflow.Execution, timer bool) {
 	at := lifecycle.NextDeadline(after)
 	isNew := !at.IsZero() && (!at.Equal(lifecycle.NextDeadline(before)) || at.Equal(after.DueAt) && !at.Equal(before.DueAt))
-	if due := after.DueAt; !due.IsZero() && !due.Equal(before.DueAt) && due.Sub(w.now) <= lifecycle.NextCheckDelay {
+	if due := after.DueAt; !due.IsZero() && !due.Equal(before.DueAt) && (timer || due.Sub(w.now) <= lifecycle.NextCheckDelay) {
 		at, isNew = due, true
 	}
 	if !isNew {

@@ -47,12 +47,12 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 	if by.Reservation {
 		reserver, err := w.head(ctx, by.Execution)
 		if err != nil || !reserver.Reserves() || reserver.FullOfWaiters {
-			return &lifecycle.Blocker{Registered: reserver.Reserves()}, err
+			return &lifecycle.Blocker{Registered: reserver.Reserves(), WaitersFull: !reserver.Wakes(w.id)}, err
 		}
-		ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
-		return &lifecycle.Blocker{Registered: ok}, err
+		reserver, ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
+		return &lifecycle.Blocker{Registered: ok, WaitersFull: !reserver.Wakes(w.id)}, err
 	}
-	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true}
+	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true, WaitersFull: true}
 	for i, holder := range by.Holders() {
 		holder.NeedsPerson = holder.NeedsPerson || by.Entity.IsSlot() // at the end this is true only if all of them wait for a person
 		one, err := w.registerWithHolder(ctx, holder)
@@ -61,6 +61,7 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 		}
 		all.Registered = all.Registered && one.Registered
 		all.NeedsPerson = all.NeedsPerson && one.NeedsPerson
+		all.WaitersFull = all.WaitersFull && one.WaitersFull
 		if i == 0 {
 			all.Narrowed = one.Narrowed
 		}
@@ -87,7 +88,7 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 		return &lifecycle.Blocker{}, nil
 	}
 	if holder.FullOfWaiters {
-		return &lifecycle.Blocker{Registered: true, Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}, nil
+		return &lifecycle.Blocker{Registered: true, Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaitersFull: !holder.Wakes(w.id)}, nil
 	}
 	for range maxRegistrations {
 		holder, ok, err := w.ports.Store.AddHolderWaiter(ctx, w.tenant, by, w.id)
@@ -99,7 +100,7 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 				return nil, err
 			}
 		}
-		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson()}
+		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaitersFull: !holder.Wakes(w.id)}
 		switch {
 		case !holder.HoldsEntity(by.Entity, by.Epoch, by.Place):
 			return &lifecycle.Blocker{}, nil

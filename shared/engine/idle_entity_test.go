@@ -4,23 +4,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/views"
 	sm "github.com/lockstep-run/lockstep/statemachines"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
 )
 
 // Many executions that change one entity, more than an execution can have waiters, take turns
-// without pauses: a reserver that is nobody's waiter is woken by the executions that its
-// reservation blocks.
+// without long pauses: those whom nobody wakes ask again by themselves, each at another moment, and a
+// reserver that is nobody's waiter is woken by the executions that its reservation blocks.
 func TestLocks_EntityIsNotIdleWhileManyWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		held time.Duration // how long the first one holds the entity
+		idle int           // seconds
+	}{
+		"all at once":       {idle: 10},
+		"after a long wait": {held: 30 * time.Minute, idle: 60},
+	} {
+		t.Run(name, func(t *testing.T) { testTurns(t, test.held, test.idle) })
+	}
+}
+
+func testTurns(t *testing.T, held time.Duration, most int) {
 	const executions = 200
 	s := harness.New(t, 1, harness.Options())
 	s.RegisterBlocks()
 	s.ImportDevices("d000")
 	s.Publish("w", "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n")
-	ids := make([]string, executions)
-	for i := range ids {
-		ids[i] = s.Start("w", "d000")
-	}
+	s.Publish("first", "steps: [{label: one, wait: {for: 30m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
 	ended := func() (n int) {
 		for _, state := range s.States(harness.Caller.Tenant) {
 			if sm.Terminal(state) {
@@ -29,23 +39,65 @@ func TestLocks_EntityIsNotIdleWhileManyWait(t *testing.T) {
 		}
 		return n
 	}
+	if held > 0 {
+		s.Start("first", "d000")
+	}
+	for range executions {
+		s.Start("w", "d000")
+	}
 	// Everything that messages alone bring about happens at one moment. After it the device is
 	// free, and executions that still wait do so for a timer.
-	pauses := 0
-	for ; ; pauses++ {
+	idle := 0 // seconds
+	for second := 1; ; second++ {
 		s.Drain()
 		n := ended()
-		if n == executions {
+		if n >= executions {
 			break
 		}
-		if pauses == 60 {
-			t.Fatalf("%d of %d executions have ended after %d pauses", n, executions, pauses)
+		if held == 0 || n > 0 {
+			idle++
 		}
-		s.Advance(time.Minute)
-		s.Sweep()
+		if idle > 600 {
+			t.Fatalf("%d of %d executions have ended", n, executions)
+		}
+		s.Advance(time.Second)
+		if second%60 == 0 {
+			s.Sweep()
+		}
 	}
-	if pauses > executions/64 { // an execution has at most 64 waiters, and their timers wake the others
-		t.Errorf("the device was free while executions waited, %d times", pauses)
+	t.Logf("the device was free for %d s while executions waited", idle)
+	if idle > most {
+		t.Errorf("the device was free for %d s while executions waited, want %d at most", idle, most)
 	}
 	s.CheckInvariants()
+}
+
+// An execution that finds an entity free that an older one has reserved wakes that one: it may be
+// nobody's waiter.
+func TestLocks_ReserverIsWoken(t *testing.T) {
+	o := harness.Options()
+	o.ReserveAfter = 1
+	s := harness.New(t, 1, o)
+	s.MaxWaiters = 1
+	s.RegisterBlocks()
+	s.ImportDevices("d000")
+	s.Publish("w", "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n")
+	s.Publish("first", "steps: [{label: one, wait: {for: 30m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
+	first, gone := s.Start("first", "d000"), s.Start("w", "d000")
+	s.Drain()
+	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, gone, views.CancelRequest{}); err != nil { // it stays in the set of waiters
+		t.Fatal(err)
+	}
+	reserver := s.Start("w", "d000")
+	s.Drain()
+	if _, err := s.Engine.Resume(t.Context(), harness.Caller, first, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	s.ExpectState(first, sm.ExecutionCompletedAck)
+	s.ExpectState(reserver, sm.ExecutionScheduled)
+	last := s.Start("w", "d000")
+	s.Drain()
+	s.ExpectState(reserver, sm.ExecutionCompletedAck)
+	s.ExpectState(last, sm.ExecutionCompletedAck)
 }

@@ -128,6 +128,7 @@ type Blocker struct {
 	Deadlock    bool
 	NeedsPerson bool
 	Narrowed    int64
+	WaitersFull bool // the set of waiters is full, so nothing but its timer wakes the execution
 }
 
 // LockResult is the result of asking for all locks at one epoch. Either they are granted, with the
@@ -138,8 +139,10 @@ type LockResult struct {
 	Scope    workflow.Scope
 	Dropped  []workflow.BlockedBy
 	Conflict *workflow.BlockedBy
-	Problem  *workflow.Failure
-	Outdated []OutdatedEntity // for a new try, if the locks are granted
+
+	WaitersFull bool // after a conflict: see Blocker
+	Problem     *workflow.Failure
+	Outdated    []OutdatedEntity // for a new try, if the locks are granted
 }
 
 // Plan says how many jobs a step has, or a rollback wave must undo.
@@ -443,6 +446,10 @@ type Decision struct {
 	// remove the waiters and wake them.
 	Next        *workflow.Execution
 	WakeWaiters bool
+
+	// DelayTimer asks for a delayed message at the execution's timer, because the sweep of timers is
+	// coarser.
+	DelayTimer bool
 
 	// Consumed are the ids of signals that the commit takes out of the mailbox. DependsOnSignals
 	// makes the commit require that no signal has arrived since the execution was read. That is so

@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/shared/workflow/spec"
@@ -62,10 +64,34 @@ func (d *decider) acquireLocks() {
 			return
 		}
 		// It registered with the holder before this release, so it idles until woken.
-		d.waitUntil(earlier(d.now.Add(d.policy.PollInterval), d.execution.LockSince.Add(d.policy.LockTimeout)))
+		d.waitUntil(earlier(d.nextLockPoll(a.WaitersFull), d.execution.LockSince.Add(d.policy.LockTimeout)))
 	default:
 		d.grant(a)
 	}
+}
+
+// minLockPoll is the pause after which an execution that nobody wakes first asks for its locks again.
+const minLockPoll = 5 * time.Second
+
+// nextLockPoll returns when a blocked execution asks for its locks again if nothing wakes it before.
+// waitersFull means that it is nobody's waiter, because those that block it have as many as they can
+// have. Then it asks sooner: the longer it has waited, the longer the pause, up to a quarter of that
+// time. Executions that began to wait together ask at different moments. Otherwise as many as there is
+// room for would register, and the others would find the set full again, all at once.
+//
+// A timer within that pause stays, so that a wake-up that changes nothing sends no message for another.
+func (d *decider) nextLockPoll(waitersFull bool) time.Time {
+	if !waitersFull {
+		return d.now.Add(d.policy.PollInterval)
+	}
+	pause := min(max(minLockPoll, d.now.Sub(d.execution.LockSince)/4), d.policy.PollInterval)
+	if due := d.execution.DueAt; !d.timerFired && !due.IsZero() && !due.After(d.now.Add(pause)) {
+		return due
+	}
+	d.decision.DelayTimer = true
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %d", d.execution.ID, d.execution.Version)
+	return d.now.Add(pause/2 + time.Duration(h.Sum32()%1000)*pause/2000)
 }
 
 // failsAtLimit reports whether the execution fails when its concurrency limit is reached.

@@ -182,8 +182,10 @@ func (s *Store) heads(tenant string, ids []string) map[string]workflow.OwnerStat
 
 func (s *Store) head(e *executionItem) workflow.OwnerStatus {
 	head := e.ownerStatus()
-	head.FullOfWaiters = e != nil && len(e.waiters) >= s.w.MaxWaiters
-	return head
+	if e == nil {
+		return head
+	}
+	return head.WithWaiters(slices.Sorted(maps.Keys(e.waiters)), s.w.MaxWaiters)
 }
 
 // Commit replaces the state item if its version is still seen, and no signal has come where that
@@ -275,9 +277,8 @@ func (s *Store) AddHolderWaiter(_ context.Context, tenant string, by workflow.Bl
 
 // AddReserverWaiter adds a waiter if the reserver has not locked yet and does not wait for an
 // operator.
-func (s *Store) AddReserverWaiter(_ context.Context, tenant, reserver, waiter string) (bool, error) {
-	_, ok, err := s.await("store.add_reserver_waiter", tenant, reserver, waiter, workflow.OwnerStatus.Reserves)
-	return ok, err
+func (s *Store) AddReserverWaiter(_ context.Context, tenant, reserver, waiter string) (workflow.OwnerStatus, bool, error) {
+	return s.await("store.add_reserver_waiter", tenant, reserver, waiter, workflow.OwnerStatus.Reserves)
 }
 
 func (s *Store) await(name, tenant, id, waiter string, canWait func(workflow.OwnerStatus) bool) (head workflow.OwnerStatus, ok bool, err error) {

@@ -542,26 +542,6 @@ type IdempotencyRecord struct {
 	ExpiresAt time.Time
 }
 
-// OwnerStatus is the part of an execution that decides whether its locks are held.
-type OwnerStatus struct {
-	State    statemachines.ExecutionState
-	Epoch    int64
-	Kept     *Places
-	Narrowed int64
-
-	// AwaitsPerson means that it waits for a lock whose holder waits for an operator.
-	AwaitsPerson bool
-
-	// FullOfWaiters means that its set of waiters is full, so that registering with it changes
-	// nothing.
-	FullOfWaiters bool
-}
-
-// OwnerStatus returns the part of x that decides whether its locks are held.
-func (x *Execution) OwnerStatus() OwnerStatus {
-	return OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson, FullOfWaiters: len(x.Waiters) >= MaxWaiters}
-}
-
 // Clone copies the execution deeply enough that changing the copy, by assignment or by append,
 // never changes the original.
 func (x *Execution) Clone() *Execution {

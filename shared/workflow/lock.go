@@ -218,3 +218,41 @@ func (l Lock) HeldSince(execution string) time.Time {
 	}
 	return time.UnixMilli(since).UTC()
 }
+
+// OwnerStatus is the part of an execution that decides whether its locks are held.
+type OwnerStatus struct {
+	State    statemachines.ExecutionState
+	Epoch    int64
+	Kept     *Places
+	Narrowed int64
+
+	// AwaitsPerson means that it waits for a lock whose holder waits for an operator.
+	AwaitsPerson bool
+
+	// FullOfWaiters means that its set of waiters is full, so that registering with it changes
+	// nothing. Only then are Waiters set.
+	FullOfWaiters bool
+	Waiters       []string
+}
+
+// Wakes reports whether an execution that waits for this one is woken by it: its set of waiters
+// has room, or has that one.
+func (o OwnerStatus) Wakes(waiter string) bool {
+	return !o.FullOfWaiters || slices.Contains(o.Waiters, waiter)
+}
+
+// WithWaiters returns the status with what its set of waiters, of at most that many, says.
+func (o OwnerStatus) WithWaiters(waiters []string, most int) OwnerStatus {
+	if o.FullOfWaiters = len(waiters) >= most; o.FullOfWaiters {
+		o.Waiters = waiters
+	} else {
+		o.Waiters = nil
+	}
+	return o
+}
+
+// OwnerStatus returns the part of x that decides whether its locks are held.
+func (x *Execution) OwnerStatus() OwnerStatus {
+	status := OwnerStatus{State: x.State, Epoch: x.Epoch, Kept: x.Kept, Narrowed: x.Narrowed, AwaitsPerson: x.BlockedBy != nil && x.BlockedBy.NeedsPerson}
+	return status.WithWaiters(x.Waiters, MaxWaiters)
+}

@@ -121,8 +121,12 @@ func (s interceptedStore) AddHolderWaiter(ctx context.Context, tenant string, by
 	return holder, ok, err
 }
 
-func (s interceptedStore) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (bool, error) {
-	return interceptWrite(s.interceptor, "store.add_reserver_waiter", func() (bool, error) { return s.Store.AddReserverWaiter(ctx, tenant, reserver, waiter) })
+func (s interceptedStore) AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (status workflow.OwnerStatus, ok bool, err error) {
+	ok, err = interceptWrite(s.interceptor, "store.add_reserver_waiter", func() (ok bool, err error) {
+		status, ok, err = s.Store.AddReserverWaiter(ctx, tenant, reserver, waiter)
+		return ok, err
+	})
+	return status, ok, err
 }
 
 // interceptedLocks intercepts the calls to the lock items.

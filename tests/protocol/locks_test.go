@@ -144,7 +144,8 @@ func (f *lockFixture) advance(id string) error {
 
 func (f *lockFixture) awaitBlocker(x *workflow.Execution) (waiting bool, err error) {
 	if b := x.BlockedBy; b.Reservation {
-		return f.locker.Store.AddReserverWaiter(f.ctx, f.tenant, b.Execution, x.ID)
+		_, waiting, err = f.locker.Store.AddReserverWaiter(f.ctx, f.tenant, b.Execution, x.ID)
+		return waiting, err
 	}
 	_, waiting, err = f.locker.Store.AddHolderWaiter(f.ctx, f.tenant, *x.BlockedBy, x.ID)
 	return waiting, err

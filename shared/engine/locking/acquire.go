@@ -71,6 +71,10 @@ type Result struct {
 	Conflict *workflow.BlockedBy
 	Stale    bool
 
+	// WaitersFull means that the execution is no waiter of those that it is in conflict with: none of
+	// them has room for it.
+	WaitersFull bool
+
 	// Besides means that Beside was called, after all items were read, with the owners that they
 	// name, and that each lock was taken on the condition that its item was unchanged since.
 	Besides bool
@@ -173,7 +177,7 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. The execution is
 	// not registered as a waiter with the executions that it met, because they have released what
 	// they held.
-	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}}, nil
+	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}, WaitersFull: true}, nil
 }
 
 // granted returns the result once all locks are taken. Joining a shared lock does not depend on its
@@ -351,19 +355,20 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done
 			return true, Result{Stale: true}, err
 		}
 	}
-	var ok bool
-	if e.blockedBy.Reservation && e.heads[e.blockedBy.Execution].FullOfWaiters {
-		ok = true
+	var ok, full bool
+	if reserver := e.heads[e.blockedBy.Execution]; e.blockedBy.Reservation && reserver.FullOfWaiters {
+		ok, full = true, !reserver.Wakes(a.Execution)
 	} else if e.blockedBy.Reservation {
-		ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
+		reserver, ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
+		full = !reserver.Wakes(a.Execution)
 	} else {
-		e.blockedBy.NeedsPerson, ok, err = a.registerWithAll(ctx, e.blockedBy, e.heads)
+		e.blockedBy.NeedsPerson, full, ok, err = a.registerWithAll(ctx, e.blockedBy, e.heads)
 	}
 	if err != nil {
 		return false, Result{}, err
 	}
 	if ok {
-		return true, Result{Conflict: &e.blockedBy}, nil
+		return true, Result{Conflict: &e.blockedBy, WaitersFull: full}, nil
 	}
 	still, err := a.stillLocking(ctx)
 	if err != nil || !still {
@@ -380,21 +385,22 @@ func (a *acquisition) reservedByOlder(e evaluatedLock) bool {
 }
 
 // registerWithAll registers the execution with everything that blocks it. ok is false if one of
-// them no longer blocks it. needsPerson means that all of them wait for an operator. heads holds
-// their states as read.
-func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy, heads map[string]workflow.OwnerStatus) (needsPerson, ok bool, err error) {
-	needsPerson = true
+// them no longer blocks it. needsPerson means that all of them wait for an operator, and full that
+// none has room for another waiter. heads holds their states as read.
+func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy, heads map[string]workflow.OwnerStatus) (needsPerson, full, ok bool, err error) {
+	needsPerson, full = true, true
 	for _, one := range by.Holders() {
 		holder, ok := heads[one.Execution], true
 		if !holder.FullOfWaiters {
 			holder, ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, one, a.Execution)
 		}
 		if err != nil || !ok {
-			return false, false, err
+			return false, false, false, err
 		}
 		needsPerson = needsPerson && holder.NeedsPerson()
+		full = full && !holder.Wakes(a.Execution)
 	}
-	return needsPerson, true, nil
+	return needsPerson, full, true, nil
 }
 
 // reserve writes the execution's reservation to a lock, unless an older execution has reserved it.

@@ -32,7 +32,7 @@ func (f *fixture) setBlocked(x, by *workflow.Execution, id string, reservation b
 		x.BlockedBy = &workflow.BlockedBy{Entity: keys(id)[0], Execution: by.ID, Epoch: by.Epoch, Reservation: reservation}
 	})
 	if reservation {
-		_, err := f.ports.Store.AddReserverWaiter(f.ctx, "t", by.ID, x.ID)
+		_, _, err := f.ports.Store.AddReserverWaiter(f.ctx, "t", by.ID, x.ID)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockstep-run/lockstep/shared/engine/locking"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -212,6 +213,49 @@ func TestLocker_ReplacesVoidReservation(t *testing.T) {
 	f.wantConflict(f.acquire(f.request(younger, 1, "a")), younger, y, false)
 	if l := f.lockItem("a"); l.Reserver != younger.ID {
 		t.Errorf("the lock is %+v, want it reserved by %s", l, younger.ID)
+	}
+}
+
+// An execution whom nobody will wake is told so: the set of waiters was full when it was read, or
+// has been filled since.
+func TestLocker_TellsThatTheSetOfWaitersIsFull(t *testing.T) {
+	for name, test := range map[string]struct {
+		free bool // nobody holds the entity, and an older execution has reserved it
+		call string
+	}{
+		"of the holder":   {call: "store.add_holder_waiter"},
+		"of the reserver": {free: true, call: "store.add_reserver_waiter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.MaxWaiters = 2
+			y, older := f.newHolder("a"), f.newExecution()
+			f.acquire(f.request(older, 1, "a")) // reserves, and waits for y
+			by := y
+			if test.free {
+				f.commitState(y, sm.ExecutionCompletedAck)
+				f.commitState(older, sm.ExecutionScheduled)
+				by = older
+				first := f.newExecution()
+				f.wantConflict(f.acquire(f.request(first, 0, "a")), first, by, true)
+			}
+			late, last, next := f.newExecution(), f.newExecution(), f.newExecution()
+			handler, result := f.handler("late", f.request(late, 0, "a"))
+			f.waitBefore(handler, test.call)
+			f.wantConflict(f.acquire(f.request(last, 0, "a")), last, by, test.free)
+			handler.Finish()
+			for _, got := range []locking.Result{*result, f.acquire(f.request(next, 0, "a"))} {
+				if !got.WaitersFull || got.Conflict == nil || got.Conflict.Execution != by.ID {
+					t.Errorf("the set of waiters is full, and the result is %+v", got)
+				}
+			}
+			if got := f.acquire(f.request(last, 0, "a")); got.WaitersFull {
+				t.Errorf("it is a waiter, and the result is %+v", got)
+			}
+			if n := len(f.waiters(by)); n != 2 {
+				t.Errorf("%d waiters", n)
+			}
+		})
 	}
 }
 

@@ -173,7 +173,7 @@ func (c *workload) handle(id string) {
 
 func (c *workload) await(v sim.View, x *workflow.Execution) (sleep, deadlock bool, err error) {
 	if b := x.BlockedBy; b.Reservation {
-		sleep, err = v.Store.AddReserverWaiter(c.ctx, "t", b.Execution, x.ID)
+		_, sleep, err = v.Store.AddReserverWaiter(c.ctx, "t", b.Execution, x.ID)
 	} else {
 		_, sleep, err = v.Store.AddHolderWaiter(c.ctx, "t", *b, x.ID)
 	}

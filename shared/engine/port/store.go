@@ -56,16 +56,15 @@ type Store interface {
 
 	// AddHolderWaiter adds waiter to the waiters of by.Execution under three conditions: it is
 	// still live at by.Epoch, its state is not in the closed list of states that hold nothing, and
-	// it has released no entity since by was read (its count of releases is by.Narrowed). It
-	// returns the holder as the write left it.
+	// it has released no entity since by was read (its count of releases is by.Narrowed).
 	//
 	// AddReserverWaiter adds a waiter if the reservations of the execution stand: it has yet to
 	// lock and does not wait for an operator.
 	//
 	// The set holds at most 64 waiters. If it is full, the result is ok and nothing is added: the
-	// waiter's timer wakes it.
+	// waiter's timer wakes it. Both return the execution as the write left it, which says so.
 	AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (holder workflow.OwnerStatus, ok bool, err error)
-	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (ok bool, err error)
+	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (status workflow.OwnerStatus, ok bool, err error)
 
 	// RecordFailureStreak records that wake-ups fail, if the version is still seen. The next commit
 	// removes the streak, unless the committed state has one itself. A zero streak removes what is

@@ -204,6 +204,12 @@ func (s *fixture) wantWaiter(expected bool, holder string, epoch int64, waiter s
 	s.wantApplied(expected)(ok, err)
 }
 
+func (s *fixture) wantReserverWaiter(expected bool, reserver string) {
+	s.Helper()
+	_, ok, err := s.Store.AddReserverWaiter(s.ctx, s.tenant, reserver, newID())
+	s.wantApplied(expected)(ok, err)
+}
+
 // commitState commits x in another state.
 func (s *fixture) commitState(x *workflow.Execution, to statemachines.ExecutionState, release bool) (*workflow.Execution, []string) {
 	s.Helper()

@@ -249,10 +249,10 @@ func Store(t *testing.T, open Open) {
 				s.wantWaiter(sm.HoldsLocks(state), x.ID, x.Epoch, newID())
 				s.wantWaiter(false, x.ID, x.Epoch-1, newID())
 				s.wantWaiter(false, x.ID, x.Epoch+1, newID())
-				s.wantApplied(workflow.OwnerStatus{State: state}.Reserves())(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+				s.wantReserverWaiter(workflow.OwnerStatus{State: state}.Reserves(), x.ID)
 			}
 			s.wantWaiter(false, newID(), 0, newID())
-			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, newID(), newID()))
+			s.wantReserverWaiter(false, newID())
 		},
 		"what decides about locks is read whole": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
@@ -287,21 +287,26 @@ func Store(t *testing.T, open Open) {
 		"a waiter registers only if nothing was released since it read": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			by := workflow.BlockedBy{Execution: x.ID, Epoch: x.Epoch, Place: 2}
-			waiters := 0
+			var waiters []string
 			register := func(expected bool, narrowed int64) {
 				s.Helper()
 				by.Narrowed = narrowed
-				if expected {
-					waiters++
+				waiter, room := newID(), len(waiters) < workflow.MaxWaiters
+				if expected && room {
+					waiters = append(waiters, waiter)
 				}
-				holder, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, by, newID())
+				holder, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, by, waiter)
 				s.wantApplied(expected)(ok, err)
-				want := x.OwnerStatus()
-				want.FullOfWaiters = waiters >= workflow.MaxWaiters
+				slices.Sort(waiters)
+				slices.Sort(holder.Waiters)
+				want := x.OwnerStatus().WithWaiters(waiters, workflow.MaxWaiters)
 				if diff := cmp.Diff(want, holder); diff != "" && ok {
 					s.Error(diff)
 				}
-				if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; head.FullOfWaiters != holder.FullOfWaiters && ok {
+				if ok && holder.Wakes(waiter) != room {
+					s.Errorf("%+v wakes %s: %t", holder, waiter, !room)
+				}
+				if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; head.Wakes(waiter) != holder.Wakes(waiter) && ok {
 					s.Errorf("read as %+v, and registered with %+v", head, holder)
 				}
 			}
@@ -312,7 +317,7 @@ func Store(t *testing.T, open Open) {
 				next.Kept, next.Narrowed = new(workflow.NewPlaces(1, 2)), n+1
 				_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{Release: true})
 				s.wantApplied(true)(ok, err)
-				x, waiters = next, 0
+				x, waiters = next, nil
 				register(false, n)
 				register(true, n+1)
 				register(false, 0)
@@ -328,22 +333,22 @@ func Store(t *testing.T, open Open) {
 			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4}
 			_, ok, err := s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
-			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			s.wantReserverWaiter(true, x.ID)
 			x, next = next, nextVersion(next, sm.ExecutionScheduled)
 			next.BlockedBy = &workflow.BlockedBy{Execution: newID(), Epoch: 4, NeedsPerson: true}
 			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
-			s.wantApplied(false)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			s.wantReserverWaiter(false, x.ID)
 			x, next = next, nextVersion(next, sm.ExecutionLocking)
 			next.BlockedBy = nil
 			_, ok, err = s.Store.Commit(s.ctx, x.Version, next, workflow.CommitOptions{})
 			s.wantApplied(true)(ok, err)
-			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			s.wantReserverWaiter(true, x.ID)
 		},
 		"an unknown state counts as live": func(s *fixture) {
 			x := s.createExecution("HIBERNATING")
 			s.wantWaiter(true, x.ID, x.Epoch, newID())
-			s.wantApplied(true)(s.Store.AddReserverWaiter(s.ctx, s.tenant, x.ID, newID()))
+			s.wantReserverWaiter(true, x.ID)
 			if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; !head.Holds(x.Epoch, 0) || !head.Reserves() {
 				s.Errorf("status %+v is not live", head)
 			}

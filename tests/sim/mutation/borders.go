@@ -63,6 +63,7 @@ var borders = []Mutation{
 func Borders() []Mutation {
 	return slices.Concat(
 		borders,
+		lockPolls,
 		reads,
 		answers,
 		mailbox,

@@ -40,10 +40,8 @@ var locks = []Mutation{
 	{Name: "a waiter registers with an execution that has released", Edits: []Edit{{simStore, `		if head = e.ownerStatus(); !canWait(head) {
 `, "\t\tif head = e.ownerStatus(); e == nil {\n"}}},
 	{Name: "an execution waits without registering", Edits: []Edit{{acquire, `	if ok {
-		return true, Result{Conflict: &e.blockedBy}, nil
-`, `	if ok || !ok {
-		return true, Result{Conflict: &e.blockedBy}, nil
-`}}},
+		return true, Result{Conflict: &e.blockedBy,`, `	if ok || !ok {
+		return true, Result{Conflict: &e.blockedBy,`}}},
 	{Name: "who met only holders that have released waits for the last of them", Test: "shared/engine/locking:TestLocker_RoundsRunOutWithEndedHolders", Edits: []Edit{
 		{acquire, "	var contested workflow.EntityKey ", "	var last workflow.BlockedBy\n	var contested workflow.EntityKey "},
 		{acquire, "			contested = blocked.blockedBy.Entity\n", "			contested, last = blocked.blockedBy.Entity, blocked.blockedBy\n"},
@@ -69,7 +67,6 @@ var locks = []Mutation{
 	{Name: "a failed execution holds no locks", Edits: []Edit{{status, "{state: ExecutionError, status: StatusRunning, stopping: true},", "{state: ExecutionError, status: StatusRunning, stopping: true, holdsNoLocks: true},"}}},
 	{Name: "an execution that ended unsafely holds no locks", Edits: []Edit{{status, "{state: ExecutionFailedUnsafe, status: StatusFailed,", "{state: ExecutionFailedUnsafe, status: StatusFailed, holdsNoLocks: true,"}}},
 	{Name: "waiters are not woken when an execution ends", Edits: []Edit{{engineAdvance, "\tfor _, id := range waiters {\n", "\tfor _, id := range waiters[:0] {\n"}}},
-	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},
 	{Name: "an execution that backs off wakes no waiters", Edits: []Edit{{lifecycleLocks, `		d.decision.WakeWaiters = true
 		d.transition(sm.EventLockDeferred`, "\t\td.transition(sm.EventLockDeferred"}}},
 	{Name: "an acknowledged execution wakes no waiters", Edits: []Edit{{lifecycleCommand, `	d.transition(sm.EventExecutionAcknowledged, to, c.Actor, data)
@@ -84,4 +81,17 @@ var locks = []Mutation{
 	l.Token, l.Since = l.Revision,`, "\tl.Token, l.Since = l.Revision+1,"}}},
 	{Name: "the inventory is written under any token", Edits: []Edit{{fetchUpdates, "for try := 1; e.Token < token; try++ {", "for try := 1; ; try++ {"}}},
 	{Name: "completion does not wait for updates", Edits: []Edit{{lifecycleUpdates, "if d.execution.State == sm.ExecutionCompleted && !d.updatesApplied() {", "if false {"}}},
+}
+
+// lockPolls are mistakes about how soon an execution asks for its locks again. No law says that.
+var lockPolls = []Mutation{
+	{Name: "who is no waiter of a full holder asks again as late as a waiter", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	if !waitersFull {\n", "	if true {\n"}}},
+	{Name: "those who are no waiters ask again all at once", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "%1000)*pause/2000)", "%1000)*0 + pause/2)"}}},
+	{Name: "no message comes at the timer of who is no waiter", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	d.decision.DelayTimer = true\n", ""}}},
+	{Name: "each wake-up of who is no waiter sends another one", Test: "shared/lifecycle:TestDecide_TimersOfWhoIsNoWaiter", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "false {"}}},
+	{Name: "a late timer of who is no waiter stays", Test: "shared/lifecycle:TestDecide_TimersOfWhoIsNoWaiter", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "!due.IsZero() {"}}},
+	{Name: "who finds a set filled meanwhile believes to be a waiter of the holder", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{acquire, "full = full && !holder.Wakes(a.Execution)", "full = full && !heads[one.Execution].Wakes(a.Execution)"}}},
+	{Name: "who finds a set filled meanwhile believes to be a waiter of the reserver", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{acquire, "		full = !reserver.Wakes(a.Execution)\n", ""}}},
+	{Name: "a waiter in a full set believes to be none", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{"shared/workflow/lock.go", "return !o.FullOfWaiters || slices.Contains(o.Waiters, waiter)", "return !o.FullOfWaiters"}}},
+	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},
 }
