@@ -30,6 +30,7 @@ type scenario struct {
 	PolledOneIn  int           // a program that polls takes one pack in so many, 0 for none
 	QueueTime    time.Duration // how long the workers are busy with others
 	StallTime    time.Duration // how long the wake-ups of one execution fail
+	LargeResults bool          // the results of a pack do not fit into its item
 	Ends         bool          // ends of executions start others
 	PublishAt    time.Duration // when the definition is published that ends start, and that is not there at first; 0 for never
 }
@@ -41,6 +42,13 @@ type restoreDrill struct {
 	KeepMessages bool             // the queues are not purged, although they should be
 	LateWorkers  bool             // workers that have begun a pack are not stopped
 }
+
+// largeResultsOneIn: in one scenario in so many, half of the results have largeResultBytes, for which the
+// item of a pack has no room, and which take two items of their own.
+const largeResultsOneIn, largeResultBytes = 200, 310 << 10
+
+// largeResultsStream is the stream of random numbers for large results.
+const largeResultsStream = 180
 
 // newScenario generates the scenario of a seed.
 func newScenario(seed uint64) scenario {
@@ -124,6 +132,7 @@ func newScenario(seed uint64) scenario {
 	for i := range p.Actions {
 		p.Actions[i].Number = i + 1
 	}
+	p.LargeResults = rand.New(rand.NewPCG(seed, largeResultsStream)).IntN(largeResultsOneIn) == 0
 	return p
 }
 
@@ -386,6 +395,9 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 		}
 	case workflow.JobExecute:
 		o.Result, _ = json.Marshal(map[string]any{"attempt": c.Attempt, "by": c.Job})
+		if p.LargeResults && p.oneIn(2, "large", c) {
+			o.Result, _ = json.Marshal(map[string]any{"attempt": c.Attempt, "by": c.Job, "text": strings.Repeat("x", largeResultBytes)})
+		}
 		if c.Entity != "" && p.oneIn(m.SetAttributeOneIn, "set", c) {
 			o.SetAttributes = map[string]any{"by": c.Job}
 			if p.oneIn(2, "ready", c) {

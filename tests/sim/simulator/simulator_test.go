@@ -69,3 +69,50 @@ func TestSimulator_InvariantsHoldAfterRestore(t *testing.T) {
 		t.Error("no restore failed an execution")
 	}
 }
+
+// TestScenario_Shares prints in how many scenarios what is rare is drawn, and requires that each of these is.
+func TestScenario_Shares(t *testing.T) {
+	const seeds = 30_000
+	counts := map[string]int{}
+	for seed := range uint64(seeds) {
+		p := newScenario(seed)
+		for name, drawn := range map[string]bool{
+			"results apart": p.LargeResults, "programs that poll": p.PolledOneIn > 0, "long queue": p.QueueTime > 0, "wake-ups that fail": p.StallTime > 0,
+			"restore": p.RestoreDrill != nil, "retention": p.Retention > 0, "ends that start": p.Ends,
+		} {
+			if drawn {
+				counts[name]++
+			}
+		}
+	}
+	for name, want := range map[string]int{"results apart": 200, "programs that poll": 10, "long queue": 600, "wake-ups that fail": 300, "restore": 20, "retention": 20, "ends that start": 60} {
+		t.Logf("%s: one scenario in %.0f", name, seeds/float64(max(1, counts[name])))
+		if n := counts[name]; n < seeds/want/2 {
+			t.Errorf("%s: %d scenarios of %d, want one in %d", name, n, seeds, want)
+		}
+	}
+}
+
+// TestSimulator_KeepsLargeResultsApart: where results are large, workers store them in items of their own, and the
+// invariants hold.
+func TestSimulator_KeepsLargeResultsApart(t *testing.T) {
+	scenarios, stored := 0, 0
+	for seed := uint64(0); scenarios < 12; seed++ {
+		if !newScenario(seed).LargeResults {
+			continue
+		}
+		scenarios++
+		r := New(newCorpus(seed)).Run(seed, Cut{}, func(format string, args ...any) {
+			if line := fmt.Sprintf(format, args...); strings.Contains(line, "packs.save_payload") && strings.Contains(line, " worker") {
+				stored++
+			}
+		})
+		if r.Violation != nil {
+			t.Errorf("seed %d: %v", seed, r.Violation)
+		}
+	}
+	t.Logf("%d scenarios: workers have stored %d results apart", scenarios, stored)
+	if stored == 0 {
+		t.Error("no result was stored in items of its own")
+	}
+}
