@@ -175,22 +175,37 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 
 // RecordFailureStreak records that advancing the execution keeps failing. The zero
 // streak removes what is recorded.
-func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, streak workflow.FailureStreak) error {
+func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, streak workflow.FailureStreak) (bool, error) {
 	u := table.Update{
 		Key:       executionKey(tenant, id, skState),
-		Condition: "#version = :seen", Values: table.Item{"seen": table.N(seen)},
+		Condition: "#version = :seen AND attribute_not_exists(#" + attrFailureStreak + ")", Values: table.Item{"seen": table.N(seen)},
+	}
+	if before != nil {
+		doc, err := encodeStreak(id, *before)
+		if err != nil {
+			return false, err
+		}
+		u.Condition, u.Values["before"] = "#version = :seen AND #"+attrFailureStreak+" = :before", doc
 	}
 	if streak == (workflow.FailureStreak{}) {
 		u.Remove = []string{attrFailureStreak}
 	} else {
-		doc, err := workflow.EncodeJSON(streak)
+		doc, err := encodeStreak(id, streak)
 		if err != nil {
-			return workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
+			return false, err
 		}
-		u.Set = table.Item{attrFailureStreak: table.S(string(doc))}
+		u.Set = table.Item{attrFailureStreak: doc}
 	}
-	_, _, err := s.t.Update(ctx, u)
-	return err
+	ok, _, err := s.t.Update(ctx, u)
+	return ok, err
+}
+
+func encodeStreak(id string, streak workflow.FailureStreak) (types.AttributeValue, error) {
+	doc, err := workflow.EncodeJSON(streak)
+	if err != nil {
+		return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
+	}
+	return table.S(string(doc)), nil
 }
 
 // DueExecutions lists the executions of one shard whose timer is due, from the

@@ -36,19 +36,19 @@ type workspace struct {
 	stale            bool               // another handler has changed the execution: reload it
 	command          *lifecycle.Command // an operator's command, until it is committed
 	commandCommitted bool
-	committed        bool          // this work has committed a change of the execution
-	publishedRead    bool          // the timer was due and events had not been published
-	lapsed           bool          // work that was due before the command has been committed
-	answer           *answer       // the content of a CommandAnswer
-	limitReached     bool          // the next commit stops the execution at a limit
-	askingLanes      []int         // lanes of children that have started, or stopped, asking a person something
-	sawAsks          bool          // children were asking a person when this wake-up first looked
-	deadlocked       []string      // older executions of the circles that this execution breaks when it ends
-	attemptRecorded  bool          // the wake-up counts as a failure until it succeeds
-	beforeAttempt    countedBefore // while attemptRecorded
-	boundsScope      bool          // it waits for memory, as wake-ups do
-	room             int64         // weight acquired from Engine.large
-	now              time.Time     // time of the decision being made, and of all its facts
+	committed        bool      // this work has committed a change of the execution
+	publishedRead    bool      // the timer was due and events had not been published
+	lapsed           bool      // work that was due before the command has been committed
+	answer           *answer   // the content of a CommandAnswer
+	limitReached     bool      // the next commit stops the execution at a limit
+	askingLanes      []int     // lanes of children that have started, or stopped, asking a person something
+	sawAsks          bool      // children were asking a person when this wake-up first looked
+	deadlocked       []string  // older executions of the circles that this execution breaks when it ends
+	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
+	attempt          attempt   // while attemptRecorded
+	boundsScope      bool      // it waits for memory, as wake-ups do
+	room             int64     // weight acquired from Engine.large
+	now              time.Time // time of the decision being made, and of all its facts
 
 	unplanned     map[lifecycle.Need]*lifecycle.Report // reports about a lane that cannot be planned; nil if there is none
 	unplannedLane workflow.Wakeup                      // the wake-up that finds the planning error again

@@ -172,7 +172,7 @@ func TestRecordDeadLetter_KeepsFailureStreak(t *testing.T) {
 		x := s.Load(id)
 		since := workflow.FailureStreak{Since: s.Now().Add(-time.Hour), Count: 7, Reason: "no"}
 		s.WithoutFaults(func() {
-			if err := s.Open().Store.RecordFailureStreak(t.Context(), x.Tenant, id, x.Version, since); err != nil {
+			if _, err := s.Open().Store.RecordFailureStreak(t.Context(), x.Tenant, id, x.Version, x.FailureStreak, since); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -31,9 +31,33 @@ func (w *workspace) recordFailure(ctx context.Context, now time.Time, cause erro
 	if err != nil {
 		return err
 	}
-	streak := failed(x.FailureStreak, now, workflow.Is(cause, workflow.CodeUnavailable))
-	streak.Reason, streak.Unfinished = workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes), false
-	return w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, x.Version, streak)
+	_, err = w.changeStreak(ctx, x.Version, x.FailureStreak, func(before *workflow.FailureStreak) workflow.FailureStreak {
+		streak := failed(before, now, workflow.Is(cause, workflow.CodeUnavailable))
+		streak.Reason, streak.Unfinished = workflow.Truncate(port.Reason(cause), workflow.MaxReasonBytes), false
+		return streak
+	})
+	return err
+}
+
+// maxStreakChanges bounds how often a wake-up tries to change the streak while others change it.
+const maxStreakChanges = 5
+
+// changeStreak replaces the failure streak of the execution by what change makes of it, unless something has been
+// committed since the version. Other wake-ups count at the same time: then change is called again with what they have
+// written. A write whose reply was lost may so count twice. It returns what it has written.
+func (w *workspace) changeStreak(ctx context.Context, version int64, before *workflow.FailureStreak, change func(before *workflow.FailureStreak) workflow.FailureStreak) (workflow.FailureStreak, error) {
+	for range maxStreakChanges {
+		streak := change(before)
+		if ok, err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, version, before, streak); ok || err != nil {
+			return streak, err
+		}
+		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
+		if err != nil || x.Version != version {
+			return workflow.FailureStreak{}, err
+		}
+		before = x.FailureStreak
+	}
+	return workflow.FailureStreak{}, nil
 }
 
 // failed returns the streak after one more failure. An outage does not count, and its duration is
@@ -47,9 +71,9 @@ func failed(before *workflow.FailureStreak, now time.Time, outage bool) workflow
 	case outage && streak.UnavailableSince.IsZero():
 		streak.UnavailableSince = now
 	case !outage:
-		if since := streak.UnavailableSince; !since.IsZero() {
-			// A handler that paused may know of an outage that began after its own time.
-			streak.Since, streak.UnavailableSince = streak.Since.Add(max(0, now.Sub(since))), time.Time{}
+		// A handler that paused may know of an outage that began after its own time, and goes on.
+		if since := streak.UnavailableSince; !since.IsZero() && !now.Before(since) {
+			streak.Since, streak.UnavailableSince = streak.Since.Add(now.Sub(since)), time.Time{}
 		}
 		if !streak.Unfinished {
 			streak.Count++
@@ -64,33 +88,55 @@ const reasonUnfinished = "a wake-up has not reported a result: it may have run o
 // that runs out of memory cannot record that itself. unfinished reports whether the previous
 // attempt ended like that; then this one may too.
 func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err error) {
-	before := w.execution.FailureStreak
-	streak := failed(before, w.e.now(), false)
-	if unfinished = before != nil && before.Unfinished; unfinished {
-		streak.Count++ // failed assumes that this attempt is already counted
-	}
-	streak.Unfinished, streak.Reason = true, reasonUnfinished
-	w.beforeAttempt = countedBefore{before, w.execution.Version}
-	return unfinished, w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak)
+	now := w.e.now()
+	a := attempt{version: w.execution.Version}
+	a.counted, err = w.changeStreak(ctx, a.version, w.execution.FailureStreak, func(before *workflow.FailureStreak) workflow.FailureStreak {
+		a.before = orZero(before)
+		streak := failed(before, now, false)
+		if unfinished = a.before.Unfinished; unfinished {
+			streak.Count++ // failed assumes that this attempt is already counted
+		}
+		streak.Unfinished, streak.Reason = true, reasonUnfinished
+		return streak
+	})
+	w.attempt = a
+	return unfinished, err
 }
 
-// countedBefore is what was counted before an attempt, and the version of the execution at that time.
-type countedBefore struct {
-	streak  *workflow.FailureStreak
-	version int64
+// attempt is what recordAttempt has counted, what was counted before, and the version of the execution at that time.
+type attempt struct {
+	before, counted workflow.FailureStreak
+	version         int64
+}
+
+// orZero is a streak, zero for none.
+func orZero(streak *workflow.FailureStreak) workflow.FailureStreak {
+	if streak == nil {
+		return workflow.FailureStreak{}
+	}
+	return *streak
 }
 
 // withdrawAttempt takes back what recordAttempt has counted, for a wake-up that has tried nothing, unless it has
-// committed something since. This is best effort, as clearFailureStreak is.
+// committed something since. What other wake-ups have counted meanwhile stands. This is best effort, as
+// clearFailureStreak is.
 func (w *workspace) withdrawAttempt(ctx context.Context) {
-	if !w.attemptRecorded || w.execution.Version != w.beforeAttempt.version {
+	a := w.attempt
+	if !w.attemptRecorded || w.execution.Version != a.version || a.counted == (workflow.FailureStreak{}) {
 		return
 	}
-	streak := workflow.FailureStreak{}
-	if w.beforeAttempt.streak != nil {
-		streak = *w.beforeAttempt.streak
-	}
-	if err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, streak); err != nil {
+	_, err := w.changeStreak(ctx, a.version, &a.counted, func(before *workflow.FailureStreak) workflow.FailureStreak {
+		streak := orZero(before)
+		switch {
+		case streak == a.counted:
+			return a.before
+		case streak.Count > a.before.Count:
+			streak.Count--
+			streak.Unfinished = streak.Unfinished && streak.Count > a.before.Count
+		}
+		return streak
+	})
+	if err != nil {
 		w.recorder.Warn(ctx, "attempt not withdrawn", err)
 	}
 }
@@ -101,7 +147,12 @@ func (w *workspace) clearFailureStreak(ctx context.Context) {
 	if w.execution.FailureStreak == nil && !w.attemptRecorded {
 		return
 	}
-	if err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, w.execution.Version, workflow.FailureStreak{}); err != nil {
+	before := w.execution.FailureStreak
+	if w.attemptRecorded && w.execution.Version == w.attempt.version {
+		before = &w.attempt.counted
+	}
+	_, err := w.changeStreak(ctx, w.execution.Version, before, func(*workflow.FailureStreak) workflow.FailureStreak { return workflow.FailureStreak{} })
+	if err != nil {
 		w.recorder.Warn(ctx, "failure streak not cleared", err)
 	}
 }

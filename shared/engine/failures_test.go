@@ -140,7 +140,7 @@ func TestFailures_SuccessWithoutCommitEndsStreak(t *testing.T) {
 	x := s.ExpectState(id, sm.ExecutionBlockedWaiting)
 	stale := workflow.FailureStreak{Since: s.Now().Add(-5 * time.Hour), Count: 7, Reason: "an old fault"}
 	s.WithoutFaults(func() {
-		if err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, stale); err != nil {
+		if _, err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, x.FailureStreak, stale); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Engine.Advance(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}); err != nil {
@@ -402,11 +402,42 @@ func TestFailures_LateRecordMakesNoStreakOlder(t *testing.T) {
 	wakeup := workflow.Wakeup{Tenant: x.Tenant, Execution: id}
 	s.Engine.RecordFailure(s.Context(), wakeup, fail)
 	outage := workflow.FailureStreak{Since: began, Count: 1, Reason: "it fails", UnavailableSince: began.Add(3 * time.Minute)}
-	if err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, outage); err != nil {
+	if _, err := s.Open().Store.RecordFailureStreak(s.Context(), x.Tenant, id, x.Version, s.Load(id).FailureStreak, outage); err != nil {
 		t.Fatal(err)
 	}
 	s.Engine.RecordFailure(s.Context(), wakeup, fail) // of a wake-up from before the outage
-	if got := s.Load(id).FailureStreak; got == nil || got.Since.Before(began) || got.Count != 2 {
-		t.Errorf("failures since %s: %+v", began, got)
+	got := s.Load(id).FailureStreak
+	if got == nil || got.Since.Before(began) || got.Count != 2 {
+		t.Fatalf("failures since %s: %+v", began, got)
+	}
+	if !got.UnavailableSince.Equal(outage.UnavailableSince) {
+		t.Errorf("a failure from before the outage has ended it: %+v", got)
+	}
+	s.Advance(5 * time.Minute)
+	s.Engine.RecordFailure(s.Context(), wakeup, fail)
+	if got := s.Load(id).FailureStreak; got.Count != 3 || !got.UnavailableSince.IsZero() || !got.Since.Equal(began.Add(2*time.Minute)) {
+		t.Errorf("after an outage of two minutes: %+v", got)
+	}
+}
+
+// Each failure of an execution counts, also where several wake-ups count theirs at once.
+func TestFailures_WakeupsCountBesideEachOther(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
+	id := s.Start("w", "d000")
+	s.Faults = nil
+	x := s.Load(id)
+	record := func() {
+		s.Engine.RecordFailure(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}, errors.New("it fails"))
+	}
+	first := s.StartTask("first", record)
+	if !first.RunUntil("store.record_failure_streak") {
+		t.Fatal("the failure is not recorded")
+	}
+	record()
+	first.Finish()
+	if got := s.Load(id).FailureStreak; got == nil || got.Count != 2 {
+		t.Errorf("after two failures: %+v", got)
 	}
 }

@@ -233,18 +233,30 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 	return a.waiters, a.ok, err
 }
 
-// RecordFailureStreak stores a failure streak if the version is still seen.
-func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error {
-	_, err := call(s.conn, "store.record_failure_streak", func(bool) (empty, error) {
+// RecordFailureStreak stores a failure streak if the version is still seen, and the streak still before.
+func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, t workflow.FailureStreak) (bool, error) {
+	return call(s.conn, "store.record_failure_streak", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
-		if e := s.item(tenant, id); e != nil && e.x != nil && e.x.Version == seen {
-			if e.failureStreak = &t; t == (workflow.FailureStreak{}) {
-				e.failureStreak = nil
-			}
+		e := s.item(tenant, id)
+		if e == nil || e.x == nil || e.x.Version != seen {
+			return false, nil
 		}
-		return empty{}, nil
+		if streakOf(e.failureStreak) != streakOf(before) {
+			return false, nil
+		}
+		if e.failureStreak = &t; t == (workflow.FailureStreak{}) {
+			e.failureStreak = nil
+		}
+		return true, nil
 	})
-	return err
+}
+
+// streakOf returns the streak, zero for none.
+func streakOf(t *workflow.FailureStreak) workflow.FailureStreak {
+	if t == nil {
+		return workflow.FailureStreak{}
+	}
+	return *t
 }
 
 // CountDescendants counts n descendants of root, once, unless there are more than limit then.

@@ -66,10 +66,10 @@ type Store interface {
 	AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (holder workflow.OwnerStatus, ok bool, err error)
 	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (status workflow.OwnerStatus, ok bool, err error)
 
-	// RecordFailureStreak records that wake-ups fail, if the version is still seen. The next commit
-	// removes the streak, unless the committed state has one itself. A zero streak removes what is
+	// RecordFailureStreak records that wake-ups fail, if the version is still seen, and the streak still before, nil for
+	// none. The next commit removes the streak, unless the committed state has one itself. A zero streak removes what is
 	// recorded.
-	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, t workflow.FailureStreak) error
+	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, t workflow.FailureStreak) (ok bool, err error)
 
 	// CountDescendants counts n more executions started by root and its descendants, unless the sum
 	// would exceed limit. as is the id of the execution, or of a set of them, under which they are

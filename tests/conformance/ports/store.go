@@ -175,11 +175,21 @@ func Store(t *testing.T, open Open) {
 		"a failure streak belongs to one version": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
 			streak := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\""}
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version+1, streak)) // another version
+			record := func(want bool, id string, version int64, before *workflow.FailureStreak, next workflow.FailureStreak) {
+				s.Helper()
+				if ok := must[bool](s)(s.Store.RecordFailureStreak(s.ctx, s.tenant, id, version, before, next)); ok != want {
+					s.Errorf("recorded %+v: %v", next, ok)
+				}
+			}
+			record(false, x.ID, x.Version+1, nil, streak) // another version
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak != nil {
 				s.Errorf("stored the streak of another version: %+v", got.FailureStreak)
 			}
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, streak))
+			record(true, x.ID, x.Version, nil, streak)
+			second := streak
+			second.Count++
+			record(false, x.ID, x.Version, nil, second)     // another one has counted since
+			record(false, x.ID, x.Version, &second, second) // or has counted another failure
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
 			if got.Version != x.Version || got.FailureStreak == nil || *got.FailureStreak != streak {
 				s.Errorf("read %+v", got.FailureStreak)
@@ -191,14 +201,15 @@ func Store(t *testing.T, open Open) {
 			x.FailureStreak = nil
 			x, _ = s.commitState(x, sm.ExecutionWaiting, false)
 			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, newID(), 1, streak)) // a missing execution
+			record(false, newID(), 1, nil, streak) // a missing execution
 
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, streak))
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version-1, workflow.FailureStreak{})) // another version
+			record(true, x.ID, x.Version, nil, second)
+			record(true, x.ID, x.Version, &second, streak)
+			record(false, x.ID, x.Version-1, &streak, workflow.FailureStreak{}) // another version
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak == nil {
 				s.Errorf("the streak of another version is cleared")
 			}
-			s.noError(s.Store.RecordFailureStreak(s.ctx, s.tenant, x.ID, x.Version, workflow.FailureStreak{}))
+			record(true, x.ID, x.Version, &streak, workflow.FailureStreak{})
 			s.wantSame(x, must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)))
 		},
 		"waiters are released exactly once": func(s *fixture) {

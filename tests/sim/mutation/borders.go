@@ -5,6 +5,9 @@ import "slices"
 // borders are mistakes where values come in from outside and go out again. No scenario of the
 // simulation has hostile answers, queues that refuse characters, or terminals. A test detects each.
 var borders = []Mutation{
+	{Name: "a failure that another wake-up counts meanwhile is lost", Test: "shared/engine:TestFailures_WakeupsCountBesideEachOther", Edits: []Edit{{"shared/engine/failures.go", "before, streak); ok || err != nil {", "before, streak); ok || err != nil || streak.Count > 0 {"}}},
+	{Name: "an attempt that is withdrawn takes another one with it", Test: "shared/engine:TestAdvance_LaneWithoutMemoryIsNoAttempt", Edits: []Edit{{"shared/engine/failures.go", "\t\tcase streak == a.counted:\n", "\t\tcase streak.Count > 0:\n"}}},
+	{Name: "a failure from before an outage ends it", Test: "shared/engine:TestFailures_LateRecordMakesNoStreakOlder", Edits: []Edit{{"shared/engine/failures.go", "!since.IsZero() && !now.Before(since) {", "!since.IsZero() {"}}},
 	{Name: "a list of failures does not read outcomes that are stored apart", Test: "shared/engine:TestOutcome_OfTenThousandEntities", Edits: []Edit{{"shared/engine/query/failures.go", "engine.ReadOutcomes(ctx, i.Ports().Packs, x)", "engine.ReadOutcomes(ctx, i.Ports().Packs, &workflow.Execution{})"}}},
 	{Name: "results that nobody can read are stored", Test: "shared/worker:TestJobResult_MustBeReadableJSON", Edits: []Edit{{"shared/worker/result.go", "\tif issue := checkJSON(a.Result, \"result\"); issue != nil {\n", "\tif issue := checkJSON(a.Result, \"result\"); false && issue != nil {\n"}}},
 	{Name: "JSON is escaped for HTML", Test: "tests/httpapi:TestAnswers_DoNotEscapeHTML", Edits: []Edit{{"shared/workflow/json.go", "e.SetEscapeHTML(false)", "e.SetEscapeHTML(true)"}}},

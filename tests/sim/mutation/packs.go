@@ -122,7 +122,7 @@ var packs = []Mutation{
 	{Name: "jobs count as unclaimed although they could not be sent", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
 		{redispatch, "\tcase !d.offeredSince(r, overdue):\n", "\tcase false:\n"}}},
 	{Name: "an outage counts as a failure of the execution", Test: "shared/engine:TestFailures_OutageIsWaitedOut", Edits: []Edit{
-		{"shared/engine/failures.go", "failed(x.FailureStreak, now, workflow.Is(cause, workflow.CodeUnavailable))", "failed(x.FailureStreak, now, workflow.Is(cause, \"\"))"},
+		{"shared/engine/failures.go", "failed(before, now, workflow.Is(cause, workflow.CodeUnavailable))", "failed(before, now, workflow.Is(cause, \"\"))"},
 		{"shared/engine/advance.go", "if err = outOfTime(ctx, err); workflow.Is(err, workflow.CodeUnavailable) {", "if err = outOfTime(ctx, err); false {"}}},
 	{Name: "wake-ups that die are not counted", Test: "shared/engine:TestFailures_WakeupsThatDieEndTheExecution", Edits: []Edit{
 		{"shared/engine/advance.go", "\tif l.Redelivered {\n", "\tif false {\n"}}},
