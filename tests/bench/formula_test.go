@@ -145,8 +145,9 @@ func TestCost_IsThatOfThePage(t *testing.T) {
 	const failed = devices / 20
 	brittle := execute("bench/brittle", fleet)
 	costs, most := (brittle.Dollars-steps[1].Dollars)/failed*1e6, steps[1].Dollars/devices*1e6
-	if brittle.WriteUnits[topology.TableJobs] != steps[1].WriteUnits[topology.TableJobs] {
-		t.Errorf("with %d failures the jobs take %v write units, without %v", failed, brittle.WriteUnits[topology.TableJobs], steps[1].WriteUnits[topology.TableJobs])
+	// The set of those that failed is too large for the state item: one unit.
+	if got, want := brittle.WriteUnits[topology.TableJobs], steps[1].WriteUnits[topology.TableJobs]+1; got != want {
+		t.Errorf("with %d failures the jobs take %v write units, want %v", failed, got, want)
 	}
 	// It costs in proportion to the failures: each less than a job without its lock does.
 	t.Logf("a failure within the tolerance costs $%.3f a million", costs)
