@@ -13,8 +13,13 @@ import (
 
 // Inspection reads one execution and changes nothing. The views are built from it.
 type Inspection struct {
-	w     *workspace
-	packs map[int][]*workflow.Pack // by StepRunSeq, as far as read
+	w        *workspace
+	packs    map[int][]*workflow.Pack // by StepRunSeq, as far as read
+	children map[int]childLanes       // the same for sets of children
+}
+
+func newInspection(w *workspace) *Inspection {
+	return &Inspection{w, map[int][]*workflow.Pack{}, map[int]childLanes{}}
 }
 
 // Inspect loads an execution for reading. If it is missing, or its retention is over, it returns
@@ -27,14 +32,14 @@ func (e *Engine) Inspect(ctx context.Context, tenant, id string) (*Inspection, e
 	if !w.execution.DiscardedAt.IsZero() {
 		return nil, workflow.Errorf(workflow.CodeNotFound, "execution %s has been removed: its retention is over", id)
 	}
-	return &Inspection{w, map[int][]*workflow.Pack{}}, nil
+	return newInspection(w), nil
 }
 
 // InspectLoaded inspects an execution that has been loaded already.
 func (e *Engine) InspectLoaded(x *workflow.Execution) *Inspection {
 	w := e.newWorkspace(x.Tenant, x.ID)
 	w.execution = x
-	return &Inspection{w, map[int][]*workflow.Pack{}}
+	return newInspection(w)
 }
 
 // Execution returns the state item as read.
@@ -97,6 +102,19 @@ func (i *Inspection) Packs(ctx context.Context, r *workflow.StepRun) (packs []*w
 		i.packs[r.Seq] = packs
 	}
 	return packs, err
+}
+
+// ChildLanes returns the lanes of a set of children that are done, and those of them that did not end
+// well. It reads them only once.
+func (i *Inspection) ChildLanes(ctx context.Context, r *workflow.StepRun) (done, failed map[int]bool, err error) {
+	lanes, known := i.children[r.Seq]
+	if !known {
+		if lanes, err = i.w.readChildLanes(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		i.children[r.Seq] = lanes
+	}
+	return lanes.done, lanes.failed, nil
 }
 
 // LanePacks returns the packs of one lane of a step run.

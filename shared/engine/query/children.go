@@ -237,15 +237,10 @@ func countChildren(ctx context.Context, i *engine.Inspection, r *workflow.StepRu
 	if s == nil || s.Done != nil {
 		return nil
 	}
-	x := i.Execution()
-	done, failed := 0, 0
-	for shard := range r.Shards() {
-		set, err := i.Ports().Packs.DoneSet(ctx, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: r.Ordinal, Seq: r.Seq}, shard)
-		if err != nil {
-			return err
-		}
-		done, failed = done+len(set.Done), failed+len(set.Unsuccessful)
+	done, failed, err := i.ChildLanes(ctx, r)
+	if err != nil {
+		return err
 	}
-	s.Done, s.Failed = &done, &failed
+	s.Done, s.Failed = ptr(len(done)), ptr(len(failed))
 	return nil
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
@@ -76,16 +77,6 @@ func unsuccessfulLanes(ctx context.Context, i *engine.Inspection, r *workflow.St
 	case !r.IsSet(), !r.Open() && r.Counts.Failed == 0:
 		return nil, nil
 	}
-	x := i.Execution()
-	for shard := range r.Shards() {
-		set, err := i.Ports().Packs.DoneSet(ctx, workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID, Ordinal: r.Ordinal, Seq: r.Seq}, shard)
-		if err != nil {
-			return nil, err
-		}
-		for lane := range set.Unsuccessful {
-			lanes = append(lanes, shard*workflow.LanesPerShard+lane)
-		}
-	}
-	slices.Sort(lanes)
-	return lanes, nil
+	_, failed, err := i.ChildLanes(ctx, r)
+	return slices.Sorted(maps.Keys(failed)), err
 }
