@@ -91,7 +91,7 @@ func (w *workspace) recordAttempt(ctx context.Context) (unfinished bool, err err
 	now := w.e.now()
 	a := attempt{version: w.execution.Version}
 	a.counted, err = w.changeStreak(ctx, a.version, w.execution.FailureStreak, func(before *workflow.FailureStreak) workflow.FailureStreak {
-		a.before = orZero(before)
+		a.before = before.OrZero()
 		streak := failed(before, now, false)
 		if unfinished = a.before.Unfinished; unfinished {
 			streak.Count++ // failed assumes that this attempt is already counted
@@ -109,14 +109,6 @@ type attempt struct {
 	version         int64
 }
 
-// orZero is a streak, zero for none.
-func orZero(streak *workflow.FailureStreak) workflow.FailureStreak {
-	if streak == nil {
-		return workflow.FailureStreak{}
-	}
-	return *streak
-}
-
 // withdrawAttempt takes back what recordAttempt has counted, for a wake-up that has tried nothing, unless it has
 // committed something since. What other wake-ups have counted meanwhile stands. This is best effort, as
 // clearFailureStreak is.
@@ -126,7 +118,7 @@ func (w *workspace) withdrawAttempt(ctx context.Context) {
 		return
 	}
 	_, err := w.changeStreak(ctx, a.version, &a.counted, func(before *workflow.FailureStreak) workflow.FailureStreak {
-		streak := orZero(before)
+		streak := before.OrZero()
 		switch {
 		case streak == a.counted:
 			return a.before

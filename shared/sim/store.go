@@ -241,7 +241,7 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 		if e == nil || e.x == nil || e.x.Version != seen {
 			return false, nil
 		}
-		if streakOf(e.failureStreak) != streakOf(before) {
+		if e.failureStreak.OrZero() != before.OrZero() {
 			return false, nil
 		}
 		if e.failureStreak = &t; t == (workflow.FailureStreak{}) {
@@ -249,14 +249,6 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 		}
 		return true, nil
 	})
-}
-
-// streakOf returns the streak, zero for none.
-func streakOf(t *workflow.FailureStreak) workflow.FailureStreak {
-	if t == nil {
-		return workflow.FailureStreak{}
-	}
-	return *t
 }
 
 // CountDescendants counts n descendants of root, once, unless there are more than limit then.

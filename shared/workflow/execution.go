@@ -226,6 +226,14 @@ type FailureStreak struct {
 	Unfinished       bool      `json:"unfinished,omitempty"`      // the last attempt has begun and not ended yet
 }
 
+// OrZero returns the streak, zero for none.
+func (s *FailureStreak) OrZero() FailureStreak {
+	if s == nil {
+		return FailureStreak{}
+	}
+	return *s
+}
+
 // Parent is the execution that started this one.
 type Parent struct {
 	Execution  string `json:"execution"`
