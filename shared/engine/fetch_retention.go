@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/parallel"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -26,13 +25,12 @@ func (w *workspace) fetchUnreferenced(ctx context.Context) error {
 
 // fetchDiscarded answers NeedDiscarded: it marks everything that the execution has stored for
 // deletion. Two things stay: the state item, which the next commit gives up, and the lock items,
-// because their tokens must keep growing.
+// because their tokens must keep growing. It looks for stored values of any execution: its state does
+// not tell of those of an earlier try, or of a handler whose commit was lost.
 func (w *workspace) fetchDiscarded(ctx context.Context) error {
 	w.facts.Discarded = false
-	if x := w.execution; x.Output != nil || x.MayStoreSets() || slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Value != nil || r.List != nil }) {
-		if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id).StepRunKey(), 0, w.now); err != nil {
-			return err
-		}
+	if err := w.ports.Packs.Discard(ctx, workflow.ValueKey(w.tenant, w.id).StepRunKey(), 0, w.now); err != nil {
+		return err
 	}
 	for i := range w.execution.StepRuns {
 		s := &w.execution.StepRuns[i]

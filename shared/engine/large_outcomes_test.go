@@ -157,3 +157,57 @@ func TestOutcome_OfTenThousandEntities(t *testing.T) {
 		t.Errorf("%d parts were discarded, want %d", discarded, want)
 	}
 }
+
+// Sets of outcomes can be large although the scope is small: places have gaps where entities were left
+// out. At the end of the retention they are deleted, also those of an earlier try.
+func TestOutcome_SetsOfAScopeWithGapsAreDeleted(t *testing.T) {
+	const devices, every = 7000, 30
+	ids := longIDs(devices)
+	var held []string
+	for i, id := range ids {
+		if i%every != 0 {
+			held = append(held, id)
+		}
+	}
+	for name, retry := range map[string]bool{"one try": false, "two tries": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newRetentionHarness(t, 0)
+			for part := range slices.Chunk(ids, 2000) {
+				s.ImportDevices(part...)
+			}
+			s.Publish("holds", "steps: [{label: wait, wait: {for: 1h}}]\n")
+			s.Publish("w", "config: {onLocked: skip}\nsteps: [{label: a, functionBlock: p/pure:1, runOn: device}]\n")
+			mended := false
+			s.Script = func(harness.BlockCall) *harness.Outcome {
+				if mended {
+					return nil
+				}
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			s.Start("holds", held...)
+			s.Drain()
+			id := s.StartWith(views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Type: "device", Groups: []string{"all"}}})
+			s.RunFor(10 * time.Minute)
+			x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
+			if x.Result.Stored == nil || x.Scope.Total() != devices-len(held) {
+				t.Fatalf("%d of %d entities, stored apart: %t", x.Scope.Total(), devices, x.Result.Stored != nil)
+			}
+			if mended = retry; retry {
+				if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				s.RunFor(10 * time.Minute)
+				if x = s.ExpectState(id, sm.ExecutionCompletedAck); x.Result != nil {
+					t.Fatalf("after the retry: %+v", x.Result)
+				}
+			}
+			s.RunFor(retention + day)
+			assertDiscarded(s, id)
+			for more := true; more; _, more = s.Expire(func(int) int { return 0 }) {
+			}
+			if left := s.Remaining(); len(left) > 0 {
+				t.Errorf("it has left %v", left)
+			}
+		})
+	}
+}

@@ -29,7 +29,7 @@ func newRetentionHarness(t *testing.T, devices int) *harness.Harness {
 // partDiscardTimes returns from when on the parts of an execution outside its state item may be
 // deleted; zero for a part that is kept.
 func partDiscardTimes(s *harness.Harness, x *workflow.Execution) []time.Time {
-	times := []time.Time{s.DiscardedAt(workflow.StepRunKey{Tenant: x.Tenant, Execution: x.ID}, 0)}
+	times := []time.Time{s.PartsDiscardedAt(x.Tenant, x.ID)}
 	for _, r := range x.StepRuns {
 		if !r.HasJobs() {
 			continue

@@ -45,12 +45,11 @@ func (w *World) expirable() (all []expirable) {
 		if at.After(w.now) {
 			continue
 		}
-		if key.stepRun.Seq == 0 {
-			if e := w.executions[tenantKey(key.stepRun.Tenant, key.stepRun.Execution)]; e != nil {
-				all = append(all, e.parts(key.stepRun.Execution)...)
-			}
+		if key.shard != partsShard {
+			all = append(all, w.jobItems(key)...)
+		} else if e := w.executions[tenantKey(key.stepRun.Tenant, key.stepRun.Execution)]; e != nil {
+			all = append(all, e.parts(key.stepRun.Execution)...)
 		}
-		all = append(all, w.jobItems(key)...)
 	}
 	for at, e := range w.executions {
 		if x := e.x; x != nil && !x.DiscardedAt.IsZero() && x.DueAt.IsZero() && !x.DiscardedAt.After(w.now) {

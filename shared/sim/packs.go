@@ -148,8 +148,17 @@ func (l *conn) discard(name string, stepRun workflow.StepRunKey, shard int, at t
 	return err
 }
 
-// DiscardedAt returns from when on one shard of a step run may be deleted; zero if it is kept. The
-// items of an execution other than its state item count as step run 0.
+// partsShard stands for the items of an execution other than its state item, as a shard of step run 0.
+const partsShard = -1
+
+// PartsDiscardedAt returns from when on the items of an execution other than its state item may be
+// deleted; zero if they are kept.
+func (w *World) PartsDiscardedAt(tenant, id string) time.Time {
+	return w.DiscardedAt(workflow.StepRunKey{Tenant: tenant, Execution: id}, partsShard)
+}
+
+// DiscardedAt returns from when on one shard of a step run may be deleted; zero if it is kept. Step
+// run 0 has the values of the execution.
 func (w *World) DiscardedAt(stepRun workflow.StepRunKey, shard int) time.Time {
 	return w.discardTimes[shardKey{stepRun, shard}]
 }

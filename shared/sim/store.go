@@ -383,7 +383,7 @@ func (s *Store) MoveObserved(_ context.Context, tenant, id string, seen, to int6
 // Discard allows everything but the state item to be deleted from at on. The world deletes
 // nothing; it records the time, see World.DiscardedAt.
 func (s *Store) Discard(_ context.Context, tenant, id string, at time.Time) error {
-	return s.discard("store.discard", workflow.StepRunKey{Tenant: tenant, Execution: id}, 0, at)
+	return s.discard("store.discard", workflow.StepRunKey{Tenant: tenant, Execution: id}, partsShard, at)
 }
 
 // SaveScope stores entities in chunks.

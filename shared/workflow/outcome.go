@@ -79,13 +79,6 @@ type Result struct {
 // state item.
 const MaxInlineSetBytes = 1 << 10
 
-// MayStoreSets reports whether the execution has so many entities that their outcomes may have been
-// stored in items of their own, in any of its tries: a set takes at most four bytes for each of few
-// entities.
-func (x *Execution) MayStoreSets() bool {
-	return x.Scope.Only != nil || 4*x.Scope.Total() > MaxInlineSetBytes
-}
-
 // Bytes returns the encoded size of all sets together.
 func (s OutcomeSets) Bytes() (n int) {
 	for _, places := range s {
