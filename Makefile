@@ -76,7 +76,7 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE) $(OTHERS_DONE): %/node_modules/.pack
 # same time as something else, or because they drive binaries that were built without it, or
 # compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine
 # and tests/protocol have one goroutine each; tests/sim/simulator plays the engine with many.
-NO_RACE := /shared/(definition|engine|lifecycle|workflow)$$|/shared/engine/planner|/statemachines|/shared/workflowtest|/cmd/lockstep$$|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
+NO_RACE := /shared/(definition|engine|expr|lifecycle|workflow)$$|/shared/definition/schema|/shared/engine/planner|/statemachines|/shared/workflowtest|/cmd/lockstep$$|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
 NO_RACE_ALONE := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account

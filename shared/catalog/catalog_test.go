@@ -415,7 +415,7 @@ func TestCatalog_CostlyQueryGivesShortPage(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var lines strings.Builder
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 2000), ",") + "]"
-	for i := range 800 {
+	for i := range 600 {
 		fmt.Fprintf(&lines, `{"type":"device","id":"d%04d","attributes":{"l":%s}}`+"\n", i, list)
 	}
 	if _, err := importLines(ctx, c, strings.NewReader(lines.String())); err != nil {

@@ -110,7 +110,7 @@ func TestImport_SplitsLongInventories(t *testing.T) {
 
 // Nothing of a long inventory is sent if any line is invalid, and the error names the line.
 func TestImport_ValidatesBeforeSending(t *testing.T) {
-	good := makeInventory(4<<10, 1<<10)
+	good := makeInventory(200, 20<<10) // more than one part
 	for name, c := range map[string]struct{ last, want string }{
 		"invalid id":       {`{"type":"device","id":"a/b"}`, "id"},
 		"invalid JSON":     {`{"type":"device"`, "ends too early"},
@@ -118,10 +118,10 @@ func TestImport_ValidatesBeforeSending(t *testing.T) {
 		"a line too long":  {string(bytes.TrimSpace(makeInventory(1, 64<<10+2))), "at most 65536 bytes"},
 		"an unknown field": {`{"type":"device","id":"n","size":1}`, "no such field"},
 	} {
-		for _, firstLine := range []int{0, 4000} {
+		for _, firstLine := range []int{0, 190} {
 			run := runImport(t, append(bytes.Clone(good), c.last...), firstLine, storeAll)
 			var e *workflow.Error
-			if !errors.As(run.err, &e) || len(e.Issues) == 0 || e.Issues[0].Line != 4<<10+1 || !strings.Contains(e.Issues[0].String(), c.want) {
+			if !errors.As(run.err, &e) || len(e.Issues) == 0 || e.Issues[0].Line != 201 || !strings.Contains(e.Issues[0].String(), c.want) {
 				t.Errorf("%s: %v", name, run.err)
 			}
 			if len(run.parts) != 0 {
