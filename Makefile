@@ -74,15 +74,17 @@ $(NPM_DONE) $(MONITOR_DONE) $(BROWSER_DONE) $(OTHERS_DONE): %/node_modules/.pack
 
 # Packages whose tests do not run under the race detector, because nothing in them runs at the
 # same time as something else, or because they drive binaries that were built without it, or
-# compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine
-# and tests/protocol have one goroutine each; tests/sim/simulator plays the engine with many.
-NO_RACE := /shared/(definition|engine|expr|lifecycle|workflow)$$|/shared/definition/schema|/shared/engine/planner|/statemachines|/shared/workflowtest|/cmd/lockstep$$|/tests/(architecture|protocol|sim/mutation)|/examples/definitions
+# compile the CDK, or send thousands of requests one after the other. The worlds of shared/engine,
+# tests/protocol and tests/sim/simulator have one goroutine each; of the last, one test with two
+# worlds at a time runs under the race detector, which makes it eight times as slow.
+NO_RACE := /shared/(definition|engine|expr|lifecycle|workflow)$$|/shared/definition/schema|/shared/engine/planner|/statemachines|/shared/workflowtest|/cmd/lockstep$$|/tests/(architecture|protocol|sim/mutation|sim/simulator)|/examples/definitions
 NO_RACE_ALONE := /infra|/examples/cdk|/tests/dist|/tests/e2e|/tests/bench|/tests/chaos|/tests/httpapi|/tests/localstack
 
 test: build generate-check ## Run every test that needs no cloud account
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not formatted:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet ./...
 	CGO_ENABLED=1 go test -race $$(go list ./... | grep -Ev '$(NO_RACE)|$(NO_RACE_ALONE)')
+	CGO_ENABLED=1 go test -race -run Deterministic ./tests/sim/simulator
 	go test $$(go list ./... | grep -E '$(NO_RACE)')
 	go test -count=1 ./tests/e2e/...
 	go test -count=1 ./tests/chaos
