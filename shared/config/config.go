@@ -71,7 +71,7 @@ type Job struct {
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	// A job that must not be repeated fails if its worker lost its lease and no other worker claimed the pack for this long.
 	Stuck time.Duration `yaml:"stuck"`
-	// An execution ends if no worker claims its jobs for this long.
+	// An execution ends if no worker claims its jobs for this long. At most half of pack.messageLife, less poll.
 	Unclaimed time.Duration `yaml:"unclaimed"`
 	// The timeout of one attempt, unless the step or the block has one.
 	Timeout time.Duration `yaml:"timeout"`
@@ -97,7 +97,7 @@ type Pack struct {
 	Size int `yaml:"size"`
 	// Steps with fewer jobs than this use packs of one.
 	MinJobs int `yaml:"from"`
-	// How long after its dispatch a worker may start on a pack.
+	// How long after its dispatch a worker may start on a pack. At least twice job.unclaimed and poll together.
 	MessageLife time.Duration `yaml:"messageLife"`
 	// About how many bytes of the following packs one message may carry.
 	ChainBytes int `yaml:"chainBytes"`

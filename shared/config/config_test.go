@@ -72,6 +72,8 @@ func TestParse_RefusesInvalidSettings(t *testing.T) {
 		"job: {lease: 1s\n":            "1 { syntax",
 		"job: {heartbeat: 50s}\n":      "1 job.heartbeat range",
 		"pack: {size: 0}\n":            "1 pack.size range",
+		"job: {unclaimed: 12h}\n":      "1 job.unclaimed range",
+		"pack: {messageLife: 2h}\n":    "1 pack.messageLife range",
 		"job: {maxTakeovers: 100}\n":   "1 job.maxTakeovers range",
 		"log: {level: loud}\n":         "1 log.level range",
 		"run: {retention: 696h}\n":     "1 run.retention range",
@@ -119,6 +121,10 @@ func TestParse_ReportsEveryIssue(t *testing.T) {
 		"only one is set": {
 			source: "worker:\n  heartbeat: 5m\n",
 			want:   []string{"2:3 worker.heartbeat: want less than worker.unreachable, 2m"},
+		},
+		"jobs are given up before their messages are sent anew": {
+			source: "pack:\n  messageLife: 4h\njob:\n  unclaimed: 2h\n",
+			want:   []string{"4:3 job.unclaimed: want at most half of pack.messageLife less poll, 119m"},
 		},
 		"a variable": {
 			source: "job: {lease: 60s}\n",

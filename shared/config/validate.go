@@ -62,6 +62,8 @@ func (c *Config) check(isSet func(key string) bool) []workflow.Issue {
 	}
 	requirePair(2*c.Job.Heartbeat <= c.Job.Lease, "job.heartbeat", "want at most half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want at least twice job.heartbeat, "+shortDuration(c.Job.Heartbeat))
 	requirePair(c.Clock.Margin < c.Job.Lease/2, "clock.margin", "want less than half of job.lease, "+shortDuration(c.Job.Lease), "job.lease", "want more than twice clock.margin, "+shortDuration(c.Clock.Margin))
+	longest, shortest := c.Pack.MessageLife/2-c.Poll, 2*(c.Job.Unclaimed+c.Poll)
+	requirePair(c.Job.Unclaimed <= longest, "job.unclaimed", "want at most half of pack.messageLife less poll, "+shortDuration(longest), "pack.messageLife", "want at least twice job.unclaimed and poll, "+shortDuration(shortest))
 	require(c.Job.Timeout <= 14*time.Minute, "job.timeout", "want at most 14m")
 	ascending := []struct {
 		path string

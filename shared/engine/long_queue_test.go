@@ -137,3 +137,29 @@ func TestEngine_WorkerHasWhatTheQueueHasPassed(t *testing.T) {
 		}
 	}
 }
+
+// Jobs that the queue has passed are behind others again where a worker is seen with what was sent before: those may take
+// as long as they like, and only then does the time begin in which passed jobs may be executed.
+func TestEngine_WaitsBehindOthersAfterItWasPassed(t *testing.T) {
+	s := newHarness(t, 1)
+	s.Publish("v", stepsYAML("one pure device"))
+	start := s.Now()
+	id := s.Start("v", harness.DeviceIDs(1)...)
+	works := func(d time.Duration, sentAt func() time.Time) {
+		for until := s.Now().Add(d); s.Now().Before(until); passTime(s, time.Minute) {
+			mark := workflow.PoolMark{At: s.Now(), SentAt: sentAt(), Execution: "another", StepRun: 1}
+			if err := s.Open().Packs.MarkPool(t.Context(), "default", mark); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before, later := func() time.Time { return start.Add(-time.Minute) }, func() time.Time { return s.Now().Add(-time.Second) }
+	works(90*time.Minute, later)
+	works(3*time.Hour, before)
+	works(10*time.Minute, later)
+	s.ExpectState(id, sm.ExecutionRunning)
+	works(70*time.Minute, later)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseUnclaimed {
+		t.Errorf("it has ended with cause %s", x.Cause)
+	}
+}

@@ -210,6 +210,7 @@ type Report struct {
 	NextCheckAt time.Time        // earliest time at which something waiting should be checked; zero for none
 	Offered     bool             // jobs that have waited that long to be claimed were sent once more
 	PassedOver  bool             // the queue is past the jobs that were offered; a worker may still have them
+	Behind      bool             // the queue is not past the jobs that were offered: workers of the pool are at what comes before
 	Unclaimed   bool             // jobs have waited to be claimed for longer than the policy allows
 	Skipped     int              // for a step run in a pipeline, when Complete
 	Unmet       int              // for a step run in a pipeline, when Complete: entities that failed an assertion

@@ -277,6 +277,10 @@ func (d *decider) nextCheckAt(r *workflow.StepRun, f *Report) time.Time {
 		r.PassedOverAt = d.now
 		d.changed = true
 	}
+	if f.Behind && r.PassedOver() {
+		r.PassedOverAt = time.Time{}
+		d.changed = true
+	}
 	if d.timerFired && d.now.Sub(r.DispatchedAt) > d.policy.MessageLifetime-2*d.policy.PollInterval {
 		r.DispatchedAt = d.now
 		d.changed = true

@@ -125,7 +125,7 @@ type StepRun struct {
 	Pace         Rate      `json:"pace,omitzero"`         // how often a job starts; zero for no pace
 	DispatchedAt time.Time `json:"dispatchedAt,omitzero"` // start for the notAfter of its messages
 	OfferedAt    time.Time `json:"offeredAt,omitzero"`    // when jobs that had been unclaimed for too long were sent once more
-	PassedOverAt time.Time `json:"passedOverAt,omitzero"` // when a worker of the pool was first seen with a message that was sent after OfferedAt
+	PassedOverAt time.Time `json:"passedOverAt,omitzero"` // since when workers of the pool have been seen only with messages that were sent after OfferedAt
 
 	JobsOver   bool     `json:"jobsOver,omitempty"` // its jobs have ended well, and Counts is set, but it still waits
 	Closing    bool     `json:"closing,omitempty"`  // no job of it may start any more, and no child may begin
@@ -142,7 +142,7 @@ type StepRun struct {
 	Left *Places `json:"left,omitempty"`
 }
 
-// PassedOver reports whether the queue of its pool has passed over the jobs since they were offered last.
+// PassedOver reports whether the queue of its pool has passed over the jobs since they were offered last, and was not seen before them again.
 func (r *StepRun) PassedOver() bool { return r.PassedOverAt.After(r.OfferedAt) }
 
 // MaxPartBytes is how long the set of the entities that take part in a repetition may be as text: about 3,000 entities,

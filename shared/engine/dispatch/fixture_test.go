@@ -131,6 +131,9 @@ func (f *fixture) report(timerFired bool) *lifecycle.Report {
 	if rep.PassedOver && !f.r.Step.PassedOver() {
 		f.r.Step.PassedOverAt = f.Now()
 	}
+	if rep.Behind {
+		f.r.Step.PassedOverAt = time.Time{}
+	}
 	return rep
 }
 

@@ -334,6 +334,17 @@ func TestDispatcher_QueueOfOthersIsNotUnclaimed(t *testing.T) {
 	if !f.report(true).Unclaimed {
 		t.Error("not reported, although no worker has left a mark lately")
 	}
+	own := workflow.PoolMark{At: f.Now().Add(time.Second), SentAt: f.r.Step.OfferedAt, Execution: "x", StepRun: 3}
+	if err := f.ports.Packs.MarkPool(t.Context(), f.r.Work.Pool, own); err != nil {
+		t.Fatal(err)
+	}
+	if f.report(true).Unclaimed {
+		t.Error("reported although a worker has finished a pack of the step run since its packs were read")
+	}
+	f.Advance(time.Minute)
+	if !f.report(true).Unclaimed {
+		t.Error("not reported, although the worker that was at work on the step run is gone")
+	}
 	f.r.PoolLastSeen = func(context.Context) (time.Time, error) { return f.Now(), nil }
 	if f.report(true).Unclaimed {
 		t.Error("reported while a worker is at work on another step of the pipeline")

@@ -105,6 +105,7 @@ func (d *Dispatcher) redispatch(ctx context.Context, r *StepRun, rep *lifecycle.
 		if rep.Unclaimed, rep.PassedOver, err = d.poolIsIdle(ctx, r, now); rep.Unclaimed || err != nil {
 			return err
 		}
+		rep.Behind = !rep.PassedOver
 	}
 	if len(messages) == 0 {
 		return nil
@@ -145,7 +146,7 @@ func (l Limits) UnclaimedNotBefore(r *workflow.StepRun) time.Time {
 // behind others. It has if it was seen with another step run of the same pipeline, or with a message that was
 // sent before this step run was offered last, not longer than Limits.Unclaimed ago. A message that was sent
 // later has passed this step run over. A worker may still have the packs then, as those of pure blocks are not claimed;
-// when that has been so for Limits.Unclaimed, nobody serves the block.
+// when that has been so for Limits.Unclaimed, and they were not seen behind others since, nobody serves the block.
 func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) (idle, passedOver bool, err error) {
 	if r.PoolLastSeen != nil {
 		at, err := r.PoolLastSeen(ctx)
@@ -155,8 +156,11 @@ func (d *Dispatcher) poolIsIdle(ctx context.Context, r *StepRun, now time.Time) 
 	}
 	mark, err := d.Packs.PoolMark(ctx, r.Work.Pool)
 	own := mark.Execution == r.Execution && mark.StepRun == r.Step.Seq // whose worker is lost each time, or it would be done
-	if err != nil || own || now.After(mark.At.Add(d.Unclaimed)) {
-		return err == nil, false, err
+	if err != nil || own && mark.At.After(now.Add(-d.Skew)) {
+		return false, false, err // it has been at work since the packs were read
+	}
+	if own || now.After(mark.At.Add(d.Unclaimed)) {
+		return true, false, nil
 	}
 	passedOver = mark.SentAt.After(r.Step.OfferedAt)
 	return passedOver && r.Step.PassedOver() && now.After(r.Step.PassedOverAt.Add(d.Unclaimed)), passedOver, nil

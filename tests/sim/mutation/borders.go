@@ -5,6 +5,9 @@ import "slices"
 // borders are mistakes where values come in from outside and go out again. No scenario of the
 // simulation has hostile answers, queues that refuse characters, or terminals. A test detects each.
 var borders = []Mutation{
+	{Name: "jobs that were passed over once stay so while they are behind others", Test: "shared/engine:TestEngine_WaitsBehindOthersAfterItWasPassed", Edits: []Edit{{"shared/lifecycle/report.go", "if f.Behind && r.PassedOver() {", "if false && r.PassedOver() {"}}},
+	{Name: "whoever finishes a pack while the engine looks is no worker", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, "own && mark.At.After(now.Add(-d.Skew))", "own && mark.At.IsZero()"}}},
+	{Name: "jobs may be given up later than their messages are sent anew", Test: "shared/config:TestParse_RefusesInvalidSettings", Edits: []Edit{{"shared/config/validate.go", "requirePair(c.Job.Unclaimed <= longest,", "requirePair(c.Job.Unclaimed > 0,"}}},
 	{Name: "a failure that another wake-up counts meanwhile is lost", Test: "shared/engine:TestFailures_WakeupsCountBesideEachOther", Edits: []Edit{{"shared/engine/failures.go", "before, streak); ok || err != nil {", "before, streak); ok || err != nil || streak.Count > 0 {"}}},
 	{Name: "an attempt that is withdrawn takes another one with it", Test: "shared/engine:TestAdvance_LaneWithoutMemoryIsNoAttempt", Edits: []Edit{{"shared/engine/failures.go", "\t\tcase streak == a.counted:\n", "\t\tcase streak.Count > 0:\n"}}},
 	{Name: "a failure from before an outage ends it", Test: "shared/engine:TestFailures_LateRecordMakesNoStreakOlder", Edits: []Edit{{"shared/engine/failures.go", "!since.IsZero() && !now.Before(since) {", "!since.IsZero() {"}}},

@@ -24,7 +24,7 @@ const (
 var packs = []Mutation{
 	{Name: "whoever waits behind others is unclaimed", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "passedOver = mark.SentAt.After(", "passedOver = mark.SentAt.Before("}}},
 	{Name: "what was offered before the messages were renewed counts", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, " && r.Step.OfferedAt.After(r.Step.DispatchedAt)", ""}}},
-	{Name: "a pool that is busy with the work of others counts as idle", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "own || now.After(mark.At.Add(d.Unclaimed)) {", "own || !now.Before(mark.At) {"}}},
+	{Name: "a pool that is busy with the work of others counts as idle", Test: "shared/engine:TestEngine_WaitsBehindAnotherExecution", Edits: []Edit{{redispatch, "if own || now.After(mark.At.Add(d.Unclaimed)) {", "if own || !now.Before(mark.At) {"}}},
 	{Name: "a busy pool keeps for ever what it passes over", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, "passedOver = mark.SentAt.After(r.Step.OfferedAt)", "passedOver = false"}}},
 	{Name: "jobs are unclaimed as soon as the queue has passed them", Test: "shared/engine:TestEngine_WorkerHasWhatTheQueueHasPassed", Edits: []Edit{{redispatch, "return passedOver && r.Step.PassedOver() && now.After(r.Step.PassedOverAt.Add(d.Unclaimed)),", "return passedOver,"}}},
 	{Name: "each look begins the time anew in which passed jobs may be executed", Test: "shared/engine:TestEngine_WorkerHasWhatTheQueueHasPassed", Edits: []Edit{{"shared/lifecycle/report.go", "if f.PassedOver && !r.PassedOver() {", "if f.PassedOver {"}}},
