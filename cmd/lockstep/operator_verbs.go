@@ -303,6 +303,9 @@ func noteUnacknowledged(cmd *cobra.Command, api *client.Client, x views.Executio
 	for _, child := range now.Unacknowledged {
 		printNote(cmd, "execution %s, which step %s has started before, is in %s and keeps its locks: what is started in its place waits for them until \"lockstep acknowledge %s\"", child.ID, child.Step, child.State, child.ID)
 	}
+	if now.UnacknowledgedMore {
+		printNote(cmd, "more that it has started may keep their locks until they are acknowledged: \"lockstep tree %s\" lists all, with their states", x.ID)
+	}
 }
 
 // hintRetrySteps adds to a refused --from the steps from which a retry may start.

@@ -441,12 +441,12 @@ func TestArchive_NamesWhatIsGone(t *testing.T) {
 // What an execution has started and waits to be acknowledged is named by its status, with what to do next, and by a
 // retry of it, since that starts others that wait for its locks.
 func TestStatusAndRetry_NameUnacknowledgedChildren(t *testing.T) {
-	const child = `"unacknowledged":[{"id":"C","step":"sites","item":2,"itemText":"lug","state":"FAILED_UNSAFE"}],"childSets":[{"step":"sites","total":3}]`
+	const child = `"unacknowledged":[{"id":"C","step":"sites","item":2,"itemText":"lug","state":"FAILED_UNSAFE"}],"unacknowledgedMore":true,"childSets":[{"step":"sites","total":3}]`
 	const failed = `{"id":"X","state":"FAILED_UNSAFE","status":"FAILED","outcome":"FAILED_UNSAFE","remains":"it may","kept":0,` + child + `}`
 	const retried = `{"id":"X","state":"READY","status":"RUNNING",` + child + `}`
 	status := runCommand(t, "status", "X", serveAnswers(t, map[string]any{"GET /workflow-execution/id/X": json.RawMessage(failed), "GET /workflow-execution/X/children": json.RawMessage(`{"items":[]}`)}))
 	for _, want := range []string{
-		"It failed UNSAFELY: what it has started is to be checked.", "To be acknowledged: C  FAILED_UNSAFE  by step sites, item 2 (lug)\n",
+		"It failed UNSAFELY: what it has started is to be checked.", "To be acknowledged: C  FAILED_UNSAFE  by step sites, item 2 (lug)\nMore that it has started may be to be acknowledged: \"lockstep tree X\" lists all",
 		`Next: "lockstep status C" says what to check of it, and "lockstep acknowledge C" releases its locks; then "lockstep retry X"`,
 	} {
 		if status.code != 0 || !strings.Contains(status.stdout, want) {
@@ -454,7 +454,7 @@ func TestStatusAndRetry_NameUnacknowledgedChildren(t *testing.T) {
 		}
 	}
 	retry := runCommand(t, "retry", "X", serveAnswers(t, map[string]any{"POST /workflow-execution/X/retry": json.RawMessage(retried), "GET /workflow-execution/id/X": json.RawMessage(retried)}))
-	if want := "note: execution C, which step sites has started before, is in FAILED_UNSAFE"; retry.code != 0 || !strings.Contains(retry.stderr, want) || !strings.Contains(retry.stderr, `"lockstep acknowledge C"`) {
+	if want := "note: execution C, which step sites has started before, is in FAILED_UNSAFE"; !strings.Contains(retry.stderr, "note: more that it has started may keep their locks") || retry.code != 0 || !strings.Contains(retry.stderr, want) || !strings.Contains(retry.stderr, `"lockstep acknowledge C"`) {
 		t.Errorf("exit %d, want %s\n%s%s", retry.code, want, retry.stdout, retry.stderr)
 	}
 }

@@ -81,6 +81,10 @@ type ExecutionView struct {
 	// keep their locks until then. Lists leave them out.
 	Unacknowledged []UnacknowledgedChild `json:"unacknowledged"`
 
+	// UnacknowledgedMore says that there are more, or may be: it has started so many that did not
+	// end well that not all of them have been looked at.
+	UnacknowledgedMore bool `json:"unacknowledgedMore"`
+
 	Blocks        map[string]string `json:"blocks"` // reference as written -> version in use
 	Try           int               `json:"try"`
 	Version       int64             `json:"version"`

@@ -115,9 +115,6 @@ func describeState(x views.ExecutionView) string {
 // DescribeUnacknowledged returns a line for each execution that an execution has started and that
 // waits to be acknowledged, and a line that says what to do about them; empty if there is none.
 func DescribeUnacknowledged(x views.ExecutionView) string {
-	if len(x.Unacknowledged) == 0 {
-		return ""
-	}
 	var s strings.Builder
 	for _, c := range x.Unacknowledged {
 		of := "step " + c.Step
@@ -125,6 +122,12 @@ func DescribeUnacknowledged(x views.ExecutionView) string {
 			of += fmt.Sprintf(", item %d (%s)", *c.Item, OrDash(c.ItemText))
 		}
 		s.WriteString(OneLine(fmt.Sprintf("To be acknowledged: %s  %s  by %s", c.ID, c.State, of)) + "\n")
+	}
+	if x.UnacknowledgedMore {
+		s.WriteString(OneLine(fmt.Sprintf("More that it has started may be to be acknowledged: \"lockstep tree %s\" lists all, with their states.", x.ID)) + "\n")
+	}
+	if len(x.Unacknowledged) == 0 {
+		return s.String()
 	}
 	first := x.Unacknowledged[0].ID
 	fmt.Fprintf(&s, "Next: \"lockstep status %s\" says what to check of it, and \"lockstep acknowledge %s\" releases its locks", first, first)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -244,4 +245,58 @@ func TestExecution_NamesUnacknowledgedChildren(t *testing.T) {
 	s.RunFor(5 * time.Minute)
 	s.ExpectState(id, sm.ExecutionCompletedAck)
 	expect("each 3 d FAILED_UNSAFE", "last - FAILED_UNSAFE", "each 3 d FAILED_UNSAFE")
+}
+
+// Who waits to be acknowledged is found behind many who do not, and the children of all step runs are read together.
+func TestExecution_FindsUnacknowledgedChildrenBehindMany(t *testing.T) {
+	for _, tt := range []struct {
+		safe, unsafe, named, reads int
+		more                       bool
+	}{
+		{1, 0, 1, 1, false},
+		{210, 0, 1, 3, false},
+		{210, 9, 10, 3, false},
+		{210, 10, 10, 3, true},
+		{0, 110, 10, 1, true},
+		{500, 0, 0, 5, true},
+	} {
+		t.Run(fmt.Sprintf("%d safe and %d unsafe", tt.safe, tt.unsafe), func(t *testing.T) {
+			s := harness.New(t, 1, harness.Options())
+			s.Engine.MaxDescendants = 1000
+			s.RegisterBlocks()
+			s.Publish("leaf", `steps:
+  - {label: go, condition: parameters.unsafe, functionBlock: p/forever:1, runOn: global}
+  - {label: check, functionBlock: p/pure:1, runOn: global}
+`)
+			s.Publish("w", `steps:
+  - {label: one, workflowReference: {workflow: p/leaf:1, mode: dispatch}, continueOnError: true, parameters: {unsafe: true}}
+  - {label: two, workflowReference: {workflow: p/leaf:1, mode: dispatch}, continueOnError: true, parameters: {unsafe: false}}
+  - label: each
+    foreach: {items: "${parameters.items}", failureTolerance: 100%}
+    workflowReference: {workflow: p/leaf:1, mode: dispatch}
+    parameters: {unsafe: "${item}"}
+`)
+			s.Script = func(c harness.BlockCall) *harness.Outcome {
+				if c.Step == "check" {
+					return &harness.Outcome{FailCode: "NO"}
+				}
+				return nil
+			}
+			req := harness.NewStartRequest("w")
+			req.Parameters = must[json.RawMessage](s)(json.Marshal(map[string]any{"items": slices.Concat(slices.Repeat([]bool{false}, tt.safe), slices.Repeat([]bool{true}, tt.unsafe))}))
+			id := s.StartWith(req)
+			s.RunUntilIdle(time.Hour)
+			reads := 0
+			s.Faults = func(c faults.Call) faults.Fault {
+				if c.Name == "store.heads" {
+					reads++
+				}
+				return faults.None
+			}
+			x := must[views.ExecutionView](s)(s.Query.Execution(context.Background(), harness.Caller, id))
+			if len(x.Unacknowledged) != tt.named || x.UnacknowledgedMore != tt.more || reads != tt.reads {
+				t.Errorf("%d named, more: %v, by %d reads, want %d, %v by %d", len(x.Unacknowledged), x.UnacknowledgedMore, reads, tt.named, tt.more, tt.reads)
+			}
+		})
+	}
 }

@@ -72,7 +72,7 @@ func (v *Service) executionDetail(ctx context.Context, i *engine.Inspection) (vi
 	if e.FollowUp, e.FollowUpFailure, err = i.FollowUp(ctx); err != nil {
 		return e, err
 	}
-	if e.Unacknowledged, err = unacknowledgedChildren(ctx, i); err != nil {
+	if e.Unacknowledged, e.UnacknowledgedMore, err = unacknowledgedChildren(ctx, i); err != nil {
 		return e, err
 	}
 	e.Progress.AsOf = ptr(v.engine.Now().UTC().Truncate(time.Millisecond))

@@ -12,66 +12,106 @@ import (
 	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
-// maxUnsuccessfulRead is how many children that did not end well are read for one view.
-const maxUnsuccessfulRead = 200
+const (
+	// maxUnsuccessfulRead is how many children that did not end well are read for one view.
+	maxUnsuccessfulRead = 500
+
+	// unsuccessfulBatch is how many of them are read at once.
+	unsuccessfulBatch = 100
+)
 
 // unacknowledgedChildren returns the first executions that the execution has started, in any try,
 // and that wait to be acknowledged: they may hold what the execution needs when it is tried again.
-// Those of the last step runs come first.
-func unacknowledgedChildren(ctx context.Context, i *engine.Inspection) ([]views.UnacknowledgedChild, error) {
-	x, found, left := i.Execution(), []views.UnacknowledgedChild{}, maxUnsuccessfulRead
-	for n := len(x.StepRuns) - 1; n >= 0 && left > 0 && len(found) < workflow.MaxNamedFailures; n-- {
-		r := &x.StepRuns[n]
-		if r.Child == nil || r.Child.Mode != workflow.ModeDispatch {
-			continue
+// Those of the last step runs come first. more says that there are more, or that there may be,
+// because more children did not end well than are read for one view.
+func unacknowledgedChildren(ctx context.Context, i *engine.Inspection) (found []views.UnacknowledgedChild, more bool, err error) {
+	x, list := i.Execution(), unsuccessfulChildren{i: i, left: i.Execution().StepRuns}
+	items := map[int][]json.RawMessage{} // by sequence number of the step run
+	found = []views.UnacknowledgedChild{}
+	for read := 0; ; read += unsuccessfulBatch {
+		batch, err := list.next(ctx, unsuccessfulBatch)
+		if err != nil || len(batch) == 0 {
+			return found, false, err
 		}
-		lanes, err := unsuccessfulLanes(ctx, i, r)
-		if err != nil || len(lanes) == 0 {
-			if err != nil {
-				return found, err
-			}
-			continue
+		if read == maxUnsuccessfulRead {
+			return found, true, nil
 		}
-		lanes = lanes[:min(len(lanes), left)]
-		left -= len(lanes)
-		ids := make([]string, len(lanes))
-		for k, lane := range lanes {
-			if ids[k] = r.Child.ID; r.IsSet() {
-				ids[k] = r.ChildID(x.ID, lane)
-			}
+		ids := make([]string, len(batch))
+		for n, c := range batch {
+			ids[n] = c.id
 		}
 		heads, err := i.Ports().Store.Heads(ctx, x.Tenant, ids)
 		if err != nil {
-			return found, err
+			return found, false, err
 		}
-		var items []json.RawMessage
-		for k, id := range ids {
-			state := heads[id].State
-			if state != sm.ExecutionFailedUnsafe && state != sm.ExecutionCancelled || len(found) == workflow.MaxNamedFailures {
+		for _, c := range batch {
+			state := heads[c.id].State
+			if state != sm.ExecutionFailedUnsafe && state != sm.ExecutionCancelled {
 				continue
 			}
-			child := views.UnacknowledgedChild{ID: id, Step: r.Label, State: state}
-			if r.IsSet() {
-				if items == nil {
-					if items, err = valueList(ctx, i, r.Seq, r.List); err != nil {
-						return found, err
+			if len(found) == workflow.MaxNamedFailures {
+				return found, true, nil
+			}
+			shown := views.UnacknowledgedChild{ID: c.id, Step: c.r.Label, State: state}
+			if c.r.IsSet() {
+				if _, known := items[c.r.Seq]; !known {
+					if items[c.r.Seq], err = valueList(ctx, i, c.r.Seq, c.r.List); err != nil {
+						return found, false, err
 					}
 				}
-				number := r.ItemOf(lanes[k])
-				if child.Item = &number; number < len(items) {
-					child.ItemText = ptr((&workflow.Item{Number: number, Value: items[number]}).Text())
+				number := c.r.ItemOf(c.lane)
+				if shown.Item = &number; number < len(items[c.r.Seq]) {
+					shown.ItemText = ptr((&workflow.Item{Number: number, Value: items[c.r.Seq][number]}).Text())
 				}
 			}
-			found = append(found, child)
+			found = append(found, shown)
 		}
 	}
-	return found, nil
+}
+
+// unsuccessfulChildren lists the children of an execution that did not end well, those of the last
+// step runs first. It reads the done sets of a step run when the list gets there.
+type unsuccessfulChildren struct {
+	i     *engine.Inspection
+	left  []workflow.StepRun // in which it has not looked yet
+	r     *workflow.StepRun
+	lanes []int // of r, that are not listed yet
+}
+
+type unsuccessfulChild struct {
+	r    *workflow.StepRun
+	lane int
+	id   string
+}
+
+// next returns the next children of the list, at most limit; none at the end.
+func (u *unsuccessfulChildren) next(ctx context.Context, limit int) (batch []unsuccessfulChild, err error) {
+	for len(batch) < limit {
+		if len(u.lanes) == 0 {
+			if len(u.left) == 0 {
+				break
+			}
+			u.r, u.left = &u.left[len(u.left)-1], u.left[:len(u.left)-1]
+			if u.lanes, err = unsuccessfulLanes(ctx, u.i, u.r); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		c := unsuccessfulChild{r: u.r, lane: u.lanes[0]}
+		if c.id = u.r.Child.ID; u.r.IsSet() {
+			c.id = u.r.ChildID(u.i.Execution().ID, c.lane)
+		}
+		batch, u.lanes = append(batch, c), u.lanes[1:]
+	}
+	return batch, nil
 }
 
 // unsuccessfulLanes returns the children of a step run that did not end well, as far as the step run
 // or its done sets know.
 func unsuccessfulLanes(ctx context.Context, i *engine.Inspection, r *workflow.StepRun) (lanes []int, err error) {
 	switch {
+	case r.Child == nil || r.Child.Mode != workflow.ModeDispatch:
+		return nil, nil
 	case !r.IsSet() && (r.Child.State == sm.ExecutionFailedUnsafe || r.Child.State == sm.ExecutionCancelled):
 		return []int{0}, nil
 	case !r.IsSet(), !r.Open() && r.Counts.Failed == 0:
