@@ -281,6 +281,7 @@ func (c *triggered) deduplicate(ctx context.Context, given string) (key string, 
 	if c.signed == "" {
 		return key, nil
 	}
+	// Also if the key is known: only who has the secret can sign anew, and so have this written.
 	want := workflow.IdempotencyRecord{Execution: key, Digest: "call", ExpiresAt: c.now.Add(max(c.replayLife(), c.e.IdempotencyKeyTTL))}
 	bound, _, err := c.e.OpenPorts().Registry.BindIdempotencyKey(ctx, c.caller.Tenant, prefix+"signed/"+c.signed, want, c.now)
 	if err == nil && bound.Execution != key {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -404,4 +405,24 @@ func TestTrigger_CallWithAKnownKeyTakesNothingOfTheRate(t *testing.T) {
 		t.Errorf("another call, paused: %v", err)
 	}
 	again("paused")
+}
+
+// Each signature is bound to its key, also that of a call whose key is known: otherwise somebody who has seen such a call could start
+// another execution with it, under another key.
+func TestTrigger_CallWithAKnownKeyCannotBeSentUnderAnother(t *testing.T) {
+	s := newTriggered(t)
+	if _, err := call(s, "push", signedCall(s, "d1", `{"ref":"main"}`)); err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(time.Second)
+	again := signedCall(s, "d1", `{"ref":"main"}`)
+	replayed := again
+	replayed.Headers = maps.Clone(again.Headers)
+	replayed.Headers["x-delivery"] = "d2"
+	if got, err := call(s, "push", again); err != nil || !got.Duplicate {
+		t.Fatalf("signed anew: %+v, %v", got, err)
+	}
+	if got, err := call(s, "push", replayed); !workflow.Is(err, workflow.CodeConflict) {
+		t.Errorf("replayed under another key: %+v, %v", got, err)
+	}
 }
