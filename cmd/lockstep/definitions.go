@@ -395,7 +395,7 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		}
 		var before []starter
 		if cmd.Name() == "archive" {
-			before = readStarters(cmd.Context(), api, ref)
+			before, _ = readStarters(cmd.Context(), api, ref)
 		}
 		was, known := api.Definition(cmd.Context(), ref)
 		d, err := do(api, cmd.Context(), ref, reason)
@@ -412,7 +412,12 @@ func newVersionCommand(c *connection, do func(api *client.Client, ctx context.Co
 		if cmd.Name() != "archive" {
 			return nil
 		}
-		for _, note := range archiveNotes(before, readStarters(cmd.Context(), api, ref), ref) {
+		after, err := readStarters(cmd.Context(), api, ref)
+		if err != nil {
+			printNote(cmd, "which of its triggers, or whether its schedule, is paused now cannot be read: %v", err)
+			return nil
+		}
+		for _, note := range archiveNotes(before, after, ref) {
 			fmt.Fprintln(cmd.ErrOrStderr(), render.OneLine("note: "+note))
 		}
 		return nil
@@ -427,10 +432,10 @@ type starter struct {
 }
 
 // readStarters returns the triggers and the schedule of a workflow, as far as they can be read.
-func readStarters(ctx context.Context, api *client.Client, ref workflow.Ref) (all []starter) {
+func readStarters(ctx context.Context, api *client.Client, ref workflow.Ref) (all []starter, err error) {
 	for t, err := range api.Triggers(ctx) {
 		if err != nil {
-			break
+			return all, err
 		}
 		if t.Workflow.FullName() == ref.FullName() {
 			one := starter{what: "trigger " + t.Name, resume: "lockstep triggers resume " + t.Name}
@@ -440,14 +445,18 @@ func readStarters(ctx context.Context, api *client.Client, ref workflow.Ref) (al
 			all = append(all, one)
 		}
 	}
-	if s, err := api.Schedule(ctx, ref.Package, ref.Name); err == nil {
-		one := starter{what: "schedule", resume: "lockstep schedules resume " + ref.FullName()}
-		if s.Paused != nil && s.Paused.By == nil {
-			one.paused = &s.Paused.Reason
-		}
-		all = append(all, one)
+	s, err := api.Schedule(ctx, ref.Package, ref.Name)
+	switch {
+	case workflow.Is(err, workflow.CodeNotFound):
+		return all, nil
+	case err != nil:
+		return all, err
 	}
-	return all
+	one := starter{what: "schedule", resume: "lockstep schedules resume " + ref.FullName()}
+	if s.Paused != nil && s.Paused.By == nil {
+		one.paused = &s.Paused.Reason
+	}
+	return append(all, one), nil
 }
 
 // archiveNotes says what archiving a version has paused or taken away.

@@ -80,7 +80,10 @@ func printJobs(cmd *cobra.Command, c *connection, api *client.Client, id string,
 		return err
 	case n == 0 && f.FinallyFailed:
 		f.FinallyFailed, f.Step = false, ""
-		for range api.Jobs(cmd.Context(), id, f) {
+		for _, err := range api.Jobs(cmd.Context(), id, f) {
+			if err != nil {
+				return render.AsServiceError(err)
+			}
 			printNote(cmd, "no job is left that has failed; \"lockstep jobs %s --all\" lists all", id)
 			return nil
 		}
@@ -131,7 +134,7 @@ func jobError(j *workflow.Job) string {
 func noteNoJobs(cmd *cobra.Command, api *client.Client, id string, f views.JobFilter) {
 	if f.Step != "" {
 		for s, err := range api.Steps(cmd.Context(), id) {
-			if err != nil || s.Step == f.Step {
+			if err != nil || s.Step == f.Step { // if the steps cannot be read, this is true all the same
 				printNote(cmd, "no job of step %q matches", f.Step)
 				return
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -81,6 +82,24 @@ func TestJobs_SaysThatNoJobHasFailed(t *testing.T) {
 	if got := runCommand(t, "jobs", executionID, serveAnswers(t, map[string]any{
 		"GET /workflow-execution/id/" + executionID: workflow.Errorf(workflow.CodeForbidden, "not you"),
 	})); got.code != exitRefused || !strings.Contains(got.stderr, "not you") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// Jobs that cannot be read are not none.
+func TestJobs_FailIfTheyCannotBeRead(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/jobs"):
+			fmt.Fprintf(w, `{"id":%q,"outcome":"FAILED_SAFE"}`, executionID)
+		case r.URL.Query().Has("failed"):
+			fmt.Fprint(w, `{"items":[]}`)
+		default:
+			http.Error(w, `{"code":"forbidden","detail":"not you"}`, http.StatusForbidden)
+		}
+	}))
+	defer s.Close()
+	if got := runCommand(t, "jobs", executionID, "--url="+s.URL); got.code != exitRefused || !strings.Contains(got.stderr, "not you") || strings.Contains(got.stderr, "no job is left") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

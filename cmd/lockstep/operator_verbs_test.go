@@ -411,6 +411,32 @@ func TestArchive_NamesWhatItHasPaused(t *testing.T) {
 	}
 }
 
+// Whoever may change something without reading it changes it, and learns what is not known.
+func TestVerbs_WorkForWhoMayNotRead(t *testing.T) {
+	trigger := map[string]any{"name": "paid", "workflow": map[string]any{"package": "p", "name": "w", "version": "1.0.0"}, "rate": "60/1m", "paused": nil}
+	schedule := map[string]any{"schedule": "p/w", "cron": "0 4 * * *", "zone": "UTC", "paused": nil, "executions": []any{}}
+	forbidden := workflow.Errorf(workflow.CodeForbidden, "not you")
+	for _, c := range []struct {
+		args         []string
+		answers      map[string]any
+		stdout, note string
+	}{
+		{[]string{"triggers", "resume", "paid"}, map[string]any{"GET /triggers/paid": forbidden, "POST /triggers/paid/resume": trigger}, "paid", ""},
+		{[]string{"schedules", "resume", "p/w"}, map[string]any{"GET /schedules/p/w": forbidden, "POST /schedules/p/w/resume": schedule}, "p/w", ""},
+		{[]string{"subscriptions", "resume", "ops"}, map[string]any{"GET /subscriptions/ops": forbidden, "POST /subscriptions/ops/resume": map[string]any{"name": "ops"}}, "resumed", ""},
+		{
+			[]string{"archive", "p/w:1.1.0"},
+			map[string]any{"GET /triggers": pageOf(trigger), "GET /schedules/p/w": forbidden, "DELETE /workflow-definition/p/w/1.1.0": map[string]any{"package": "p", "name": "w", "version": "1.1.0", "archived": true}},
+			"archived p/w:1.1.0", "note: which of its triggers, or whether its schedule, is paused now cannot be read: forbidden: not you",
+		},
+	} {
+		got := runCommand(t, append(c.args, serveAnswers(t, c.answers))...)
+		if got.code != 0 || !strings.Contains(got.stdout, c.stdout) || !strings.HasPrefix(got.stderr, c.note) || c.note == "" && got.stderr != "" {
+			t.Errorf("%v: exit %d\n%s%s", c.args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
 // What no version that is left has is gone with the archived one. It is named with the way back.
 func TestArchive_NamesWhatIsGone(t *testing.T) {
 	archived := false

@@ -68,10 +68,7 @@ func newScheduleVerb(c *connection, do func(api *client.Client, ctx context.Cont
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return onSchedule(cmd, c, args[0], func(ctx context.Context, api *client.Client, ref workflow.Ref) error {
-			before, err := api.Schedule(ctx, ref.Package, ref.Name)
-			if err != nil {
-				return err
-			}
+			before, unknown := api.Schedule(ctx, ref.Package, ref.Name)
 			v, err := do(api, ctx, ref.Package, ref.Name, reason)
 			if err != nil {
 				return err
@@ -83,7 +80,9 @@ func newScheduleVerb(c *connection, do func(api *client.Client, ctx context.Cont
 			if c.json() {
 				return printSchedule(cmd, c, v)
 			}
-			noteUnchanged(cmd, before.Paused != nil, v.Paused != nil)
+			if unknown == nil {
+				noteUnchanged(cmd, before.Paused != nil, v.Paused != nil)
+			}
 			if now, err := api.Schedule(ctx, ref.Package, ref.Name); err == nil {
 				v = now // the answer does not say in which states its executions are
 			}

@@ -158,13 +158,10 @@ func newResumeSubscription(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			before, err := api.Subscription(cmd.Context(), args[0])
-			if err != nil {
-				return render.AsServiceError(err)
-			}
+			before, unknown := api.Subscription(cmd.Context(), args[0])
 			v, err := api.ResumeSubscription(cmd.Context(), args[0], reason)
 			text := "it was not suspended"
-			if before.Suspended != nil {
+			if unknown != nil || before.Suspended != nil {
 				text = "resumed; what came in the last minutes is delivered by itself, and \"lockstep redrive --queue hooks-out\" delivers what came before"
 			}
 			return printText(cmd, c, v, err, text)

@@ -146,10 +146,7 @@ func newTriggerVerb(c *connection, do func(api *client.Client, ctx context.Conte
 		if err != nil {
 			return err
 		}
-		before, err := api.Trigger(cmd.Context(), args[0])
-		if err != nil {
-			return render.AsServiceError(err)
-		}
+		before, unknown := api.Trigger(cmd.Context(), args[0])
 		v, err := do(api, cmd.Context(), args[0], reason)
 		if err != nil {
 			return render.AsServiceError(err)
@@ -157,7 +154,9 @@ func newTriggerVerb(c *connection, do func(api *client.Client, ctx context.Conte
 		if c.json() {
 			return render.PrintJSON(cmd, v)
 		}
-		noteUnchanged(cmd, before.Paused != nil, v.Paused != nil)
+		if unknown == nil {
+			noteUnchanged(cmd, before.Paused != nil, v.Paused != nil)
+		}
 		printTrigger(cmd, v)
 		return nil
 	}

@@ -141,38 +141,42 @@ func (s *serviceCheck) checkSubscriptions(ctx context.Context) {
 	}
 }
 
-// maxEndsRead is how many ended executions are examined for what their ends could not start.
+// maxEndsRead is how many ended executions of each status are examined for what their ends could not
+// start.
 const maxEndsRead = 20
 
-// checkFollowUps finds, among the executions that ended last, those whose end could not start what it
-// should.
+// checkFollowUps finds, among the newest executions that have ended, those whose end could not start
+// what it should. It lists them by status, so that it does not read all those that still run.
 func (s *serviceCheck) checkFollowUps(ctx context.Context) {
 	var failing []string
-	read, why := 0, ""
-	for x, err := range s.Executions(ctx, views.ExecutionFilter{}) {
-		if err == nil && x.EndedAt == nil {
-			continue
+	read, why, of := 0, "", ""
+	for _, status := range []sm.Status{sm.StatusCompleted, sm.StatusFailed, sm.StatusCancelled} {
+		listed := 0
+		for x, err := range s.Executions(ctx, views.ExecutionFilter{Status: status}) {
+			if err == nil && listed == maxEndsRead {
+				of = fmt.Sprintf(" (the newest %d of each status)", maxEndsRead)
+				break
+			}
+			if err == nil {
+				x, err = s.Execution(ctx, x.ID)
+			}
+			if err != nil {
+				s.reportUnchecked("follow-ups", err)
+				return
+			}
+			listed++
+			if f := x.FollowUpFailure; f != nil {
+				failing, why = append(failing, x.ID), cmp.Or(why, f.Error)
+			}
 		}
-		if err == nil && read == maxEndsRead {
-			break
-		}
-		read++
-		if err == nil {
-			x, err = s.Execution(ctx, x.ID)
-		}
-		if err != nil {
-			s.reportUnchecked("follow-ups", err)
-			return
-		}
-		if f := x.FollowUpFailure; f != nil {
-			failing, why = append(failing, x.ID), cmp.Or(why, f.Error)
-		}
+		read += listed
 	}
 	if len(failing) > 0 {
-		s.report.warn("follow-ups", "\"lockstep status ID\" says why, and when it is tried again: publish what is missing.", "the end of these has not started what it should: %s; the newest because: %s", summarizeNames(failing), render.OneLine(why))
+		s.report.warn("follow-ups", "\"lockstep status ID\" says why, and when it is tried again: publish what is missing.",
+			"of the ends of %s%s, these have not started what they should: %s; one of them because: %s", pluralize(read, "execution"), of, summarizeNames(failing), render.OneLine(why))
 		return
 	}
-	s.report.pass("follow-ups", "none failed, of the ends of %s", pluralize(read, "execution"))
+	s.report.pass("follow-ups", "none failed, of the ends of %s%s", pluralize(read, "execution"), of)
 }
 
 // checkAddress reports whether the service answers requests.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +64,10 @@ func runDoctorAt(t *testing.T, routes map[string]response, clockOffset time.Dura
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, ok := routes[r.Method+" "+r.URL.Path]
-		if special, is := routes["state "+r.URL.Query().Get("state")]; is {
-			a = special
+		for _, filter := range []string{"state", "status"} {
+			if special, is := routes[filter+" "+r.URL.Query().Get(filter)]; is {
+				a = special
+			}
 		}
 		if !ok {
 			t.Errorf("unexpected request %s %s", r.Method, r.URL)
@@ -153,7 +156,7 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 		{"rows that do not fit", 0, "GET /tables/log/deliveries", response{200, `{"items":[{"delivery":"d","delivered":true,"attempts":2},{"delivery":"e","attempts":3,"error":"1 rows of step a are not stored"}]}`}, "tables", Warning, "rows of 1 step are not stored in the table log, the newest because: 1 rows of step a"},
 		{"a suspended subscription", 0, "GET /subscriptions", response{200, `{"items":[{"name":"ops","suspended":{"at":"2026-11-21T11:00:00Z","reason":"its receiver has answered 410"}}]}`}, "subscriptions", Warning, "ops is suspended since 2026-11-21"},
 		{"deliveries that were given up", 0, "GET /subscriptions", response{200, `{"items":[{"name":"ops","dead":3}]}`}, "subscriptions", Warning, "the last 3 to ops were given up"},
-		{"a follow-up that fails", 0, "GET /workflow-execution", response{200, `{"items":[{"id":"x1","state":"RUNNING"},{"id":"x2","state":"COMPLETED_ACK","endedAt":"2026-11-21T11:00:00Z"}]}`}, "follow-ups", Warning, "has not started what it should: x2; the newest because: there is no p/later"},
+		{"a follow-up that fails", 0, "status FAILED", response{200, `{"items":[{"id":"x2","state":"FAILED_SAFE_ACK"}]}`}, "follow-ups", Warning, "of the ends of 1 execution, these have not started what they should: x2; one of them because: there is no p/later"},
 		{"unclaimed work", 0, "GET /blackboard/jobs", response{200, `{"items":[{"pool":"edge","queue":true,"waiting":7,"claimed":0,"claims":[]}]}`}, "pools", Warning, "7 messages for the pool edge"},
 		{"an execution to acknowledge", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "acknowledged: x9"},
 		{"an execution that holds nothing", 0, "state FAILED_UNSAFE", response{200, `{"items":[{"id":"x9","state":"FAILED_UNSAFE","kept":0,"waiting":{"kind":"ACKNOWLEDGE"}}]}`}, "runs", Warning, "hold no locks: x9"},
@@ -183,6 +186,25 @@ func TestServiceCheck_FindsEachDefect(t *testing.T) {
 				t.Errorf("missing finding in %+v", report.Findings)
 			}
 		})
+	}
+}
+
+// Only the newest ends are examined, which the finding says, and nothing that still runs.
+func TestServiceCheck_ExaminesTheNewestEnds(t *testing.T) {
+	routes, items := healthyService(), []string{}
+	for n := range maxEndsRead + 5 {
+		id := fmt.Sprintf("y%d", n)
+		items = append(items, fmt.Sprintf(`{"id":%q,"state":"COMPLETED_ACK"}`, id))
+		if n < maxEndsRead { // any other is an unexpected request
+			routes["GET /workflow-execution/id/"+id] = response{200, fmt.Sprintf(`{"id":%q,"state":"COMPLETED_ACK"}`, id)}
+		}
+	}
+	routes["status COMPLETED"] = response{200, `{"items":[` + strings.Join(items, ",") + `]}`}
+	routes["GET /workflow-execution"] = response{200, `{"items":[]}`}
+	report, err := runDoctor(t, routes, 0)
+	want := fmt.Sprintf("none failed, of the ends of %d executions (the newest %d of each status)", maxEndsRead, maxEndsRead)
+	if err != nil || !slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == "follow-ups" && f.Level == OK && f.Message == want }) {
+		t.Errorf("%v, %+v", err, report.Findings)
 	}
 }
 
