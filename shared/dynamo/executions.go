@@ -24,6 +24,7 @@ const (
 	attrCommit        = "commit"
 	attrWaiters       = "waiters"
 	attrFailureStreak = "failures"
+	attrFailureChange = "failuresRev" // the revision of the streak
 	attrIndexWrites   = "ix"
 
 	// Attributes that decide about locks, besides state and epoch. The previous release does not
@@ -145,7 +146,7 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 		delete(set, table.AttrSchema) // a signal that arrived since may have raised it
 	}
 	if next.FailureStreak == nil {
-		remove = append(remove, attrFailureStreak)
+		remove = append(remove, attrFailureStreak, attrFailureChange)
 	}
 	c := table.Update{
 		Key: executionKey(next.Tenant, next.ID, skState),
@@ -176,36 +177,26 @@ func (s *Store) Commit(ctx context.Context, seen int64, next *workflow.Execution
 // RecordFailureStreak records that advancing the execution keeps failing. The zero
 // streak removes what is recorded.
 func (s *Store) RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, streak workflow.FailureStreak) (bool, error) {
-	u := table.Update{
-		Key:       executionKey(tenant, id, skState),
-		Condition: "#version = :seen AND attribute_not_exists(#" + attrFailureStreak + ")", Values: table.Item{"seen": table.N(seen)},
+	u := table.Update{Key: executionKey(tenant, id, skState), Condition: "#version = :seen AND ", Values: table.Item{"seen": table.N(seen)}}
+	switch {
+	case before == nil:
+		u.Condition += "attribute_not_exists(#" + attrFailureStreak + ")"
+	case before.Revision == 0: // as the previous release wrote it
+		u.Condition += "attribute_exists(#" + attrFailureStreak + ") AND (attribute_not_exists(#" + attrFailureChange + ") OR #" + attrFailureChange + " = :before)"
+		u.Values["before"] = table.N(0)
+	default:
+		u.Condition += "#" + attrFailureChange + " = :before"
+		u.Values["before"] = table.N(before.Revision)
 	}
-	if before != nil {
-		doc, err := encodeStreak(id, *before)
+	if u.Remove = []string{attrFailureStreak, attrFailureChange}; streak != (workflow.FailureStreak{}) {
+		doc, err := workflow.EncodeJSON(streak)
 		if err != nil {
-			return false, err
+			return false, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
 		}
-		u.Condition, u.Values["before"] = "#version = :seen AND #"+attrFailureStreak+" = :before", doc
-	}
-	if streak == (workflow.FailureStreak{}) {
-		u.Remove = []string{attrFailureStreak}
-	} else {
-		doc, err := encodeStreak(id, streak)
-		if err != nil {
-			return false, err
-		}
-		u.Set = table.Item{attrFailureStreak: doc}
+		u.Set, u.Remove = table.Item{attrFailureStreak: table.S(string(doc)), attrFailureChange: table.N(streak.Revision)}, nil
 	}
 	ok, _, err := s.t.Update(ctx, u)
 	return ok, err
-}
-
-func encodeStreak(id string, streak workflow.FailureStreak) (types.AttributeValue, error) {
-	doc, err := workflow.EncodeJSON(streak)
-	if err != nil {
-		return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be written: %w", id, err)
-	}
-	return table.S(string(doc)), nil
 }
 
 // DueExecutions lists the executions of one shard whose timer is due, from the
@@ -383,6 +374,7 @@ func executionOf(it table.Item) (*workflow.Execution, error) {
 		if err := json.Unmarshal([]byte(streak), &x.FailureStreak); err != nil {
 			return nil, workflow.Errorf(workflow.CodeInternal, "the failure streak of execution %s cannot be read: %w", x.ID, err)
 		}
+		x.FailureStreak.Revision = it.Int(attrFailureChange)
 	}
 	x.ItemBytes = it.Size() - readMailbox(it, x)
 	return x, nil

@@ -125,7 +125,7 @@ func sizeOf(t *testing.T, x *workflow.Execution) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		it[attrFailureStreak] = table.S(string(raw))
+		it[attrFailureStreak], it[attrFailureChange] = table.S(string(raw)), table.N(x.CreatedAt.UnixMilli())
 	}
 	return it.Size()
 }

@@ -44,10 +44,17 @@ const maxStreakChanges = 5
 
 // changeStreak replaces the failure streak of the execution by what change makes of it, unless something has been
 // committed since the version. Other wake-ups count at the same time: then change is called again with what they have
-// written. A write whose reply was lost may so count twice. It returns what it has written.
+// written. A write whose reply was lost may so count twice. It returns what it has written: nothing if others were
+// faster each time, which is logged.
 func (w *workspace) changeStreak(ctx context.Context, version int64, before *workflow.FailureStreak, change func(before *workflow.FailureStreak) workflow.FailureStreak) (workflow.FailureStreak, error) {
 	for range maxStreakChanges {
 		streak := change(before)
+		if streak != (workflow.FailureStreak{}) {
+			streak.Revision = before.OrZero().Revision + 1
+			if before == nil {
+				streak.Revision = w.e.now().UnixMilli()
+			}
+		}
 		if ok, err := w.ports.Store.RecordFailureStreak(ctx, w.tenant, w.id, version, before, streak); ok || err != nil {
 			return streak, err
 		}
@@ -57,6 +64,7 @@ func (w *workspace) changeStreak(ctx context.Context, version int64, before *wor
 		}
 		before = x.FailureStreak
 	}
+	w.recorder.Warn(ctx, "failure streak not changed", workflow.Errorf(workflow.CodeConflict, "others have changed it %d times meanwhile", maxStreakChanges))
 	return workflow.FailureStreak{}, nil
 }
 

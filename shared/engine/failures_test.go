@@ -1,14 +1,17 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine/port"
+	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/sim/faults"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -439,5 +442,35 @@ func TestFailures_WakeupsCountBesideEachOther(t *testing.T) {
 	first.Finish()
 	if got := s.Load(id).FailureStreak; got == nil || got.Count != 2 {
 		t.Errorf("after two failures: %+v", got)
+	}
+}
+
+// A failure that others have kept from being counted, each time that it was tried, is logged.
+func TestFailures_LogsWhatItCouldNotCount(t *testing.T) {
+	s := newHarness(t, 1)
+	var log bytes.Buffer
+	s.Engine.Log = observe.NewLog(observe.Options{Writer: &log, Level: slog.LevelDebug})
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
+	id := s.Start("w", "d000")
+	s.Faults = nil
+	x := s.Load(id)
+	record := func() {
+		s.Engine.RecordFailure(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}, errors.New("it fails"))
+	}
+	late := s.StartTask("late", record)
+	tries := 0
+	for ; late.RunUntil("store.record_failure_streak"); tries++ {
+		record()
+		if !late.RunPast("store.record_failure_streak") {
+			break
+		}
+	}
+	late.Finish()
+	if got := s.Load(id).FailureStreak; got == nil || got.Count != tries {
+		t.Errorf("%d were counted: %+v", tries, got)
+	}
+	if !strings.Contains(log.String(), "failure streak not changed") {
+		t.Errorf("after %d tries: %s", tries, log.String())
 	}
 }

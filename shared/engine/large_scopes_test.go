@@ -113,7 +113,7 @@ func TestAdvance_LaneWithoutMemoryIsNoAttempt(t *testing.T) {
 			}
 			x = s.Load(first)
 			counted := *x.FailureStreak
-			counted.Count, failed = counted.Count+1, failed+1
+			counted.Count, counted.Revision, failed = counted.Count+1, counted.Revision+1, failed+1
 			if ok, err := s.Open().Store.RecordFailureStreak(context.Background(), x.Tenant, first, x.Version, x.FailureStreak, counted); !ok || err != nil {
 				t.Fatal(ok, err)
 			}

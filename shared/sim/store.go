@@ -241,7 +241,7 @@ func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen i
 		if e == nil || e.x == nil || e.x.Version != seen {
 			return false, nil
 		}
-		if e.failureStreak.OrZero() != before.OrZero() {
+		if (e.failureStreak == nil) != (before == nil) || e.failureStreak.OrZero().Revision != before.OrZero().Revision {
 			return false, nil
 		}
 		if e.failureStreak = &t; t == (workflow.FailureStreak{}) {

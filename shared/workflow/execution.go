@@ -224,6 +224,7 @@ type FailureStreak struct {
 	Reason           string    `json:"reason"`                    // reason of the last failure
 	UnavailableSince time.Time `json:"unavailableSince,omitzero"` // start of a continuing outage; zero if there is none
 	Unfinished       bool      `json:"unfinished,omitempty"`      // the last attempt has begun and not ended yet
+	Revision         int64     `json:"-"`                         // grows with each change; a streak begins with its time, so that it is not taken for an earlier one
 }
 
 // OrZero returns the streak, zero for none.

@@ -66,9 +66,9 @@ type Store interface {
 	AddHolderWaiter(ctx context.Context, tenant string, by workflow.BlockedBy, waiter string) (holder workflow.OwnerStatus, ok bool, err error)
 	AddReserverWaiter(ctx context.Context, tenant, reserver, waiter string) (status workflow.OwnerStatus, ok bool, err error)
 
-	// RecordFailureStreak records that wake-ups fail, if the version is still seen, and the streak still before, nil for
-	// none. The next commit removes the streak, unless the committed state has one itself. A zero streak removes what is
-	// recorded.
+	// RecordFailureStreak records that wake-ups fail, if the version is still seen, and the revision of the streak still
+	// that of before, nil for none. The next commit removes the streak, unless the committed state has one itself. A
+	// zero streak removes what is recorded. A release that knows no revisions has left 0.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, t workflow.FailureStreak) (ok bool, err error)
 
 	// CountDescendants counts n more executions started by root and its descendants, unless the sum

@@ -174,7 +174,7 @@ func Store(t *testing.T, open Open) {
 		},
 		"a failure streak belongs to one version": func(s *fixture) {
 			x := s.createExecution(sm.ExecutionRunning)
-			streak := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\""}
+			streak := workflow.FailureStreak{Since: baseTime, Count: 3, Reason: "no \"luck\"", Revision: 7}
 			record := func(want bool, id string, version int64, before *workflow.FailureStreak, next workflow.FailureStreak) {
 				s.Helper()
 				if ok := must[bool](s)(s.Store.RecordFailureStreak(s.ctx, s.tenant, id, version, before, next)); ok != want {
@@ -187,7 +187,7 @@ func Store(t *testing.T, open Open) {
 			}
 			record(true, x.ID, x.Version, nil, streak)
 			second := streak
-			second.Count++
+			second.Count, second.Revision = 4, 8
 			record(false, x.ID, x.Version, nil, second)     // another one has counted since
 			record(false, x.ID, x.Version, &second, second) // or has counted another failure
 			got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID))
@@ -204,7 +204,11 @@ func Store(t *testing.T, open Open) {
 			record(false, newID(), 1, nil, streak) // a missing execution
 
 			record(true, x.ID, x.Version, nil, second)
-			record(true, x.ID, x.Version, &second, streak)
+			another := workflow.FailureStreak{Since: baseTime.Add(time.Hour), Revision: second.Revision} // as another release reads it
+			record(true, x.ID, x.Version, &another, workflow.FailureStreak{Since: baseTime, Count: 1})
+			record(false, x.ID, x.Version, &another, streak)
+			record(true, x.ID, x.Version, &workflow.FailureStreak{}, streak) // without a revision, as a previous release leaves it
+			record(false, x.ID, x.Version, &workflow.FailureStreak{}, second)
 			record(false, x.ID, x.Version-1, &streak, workflow.FailureStreak{}) // another version
 			if got := must[*workflow.Execution](s)(s.Store.Load(s.ctx, s.tenant, x.ID)); got.FailureStreak == nil {
 				s.Errorf("the streak of another version is cleared")
