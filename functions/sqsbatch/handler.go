@@ -13,10 +13,10 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/topology"
 	"github.com/lockstep-run/lockstep/shared/worker"
@@ -65,7 +65,7 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 			groups[key] = &group{wakeup: wakeup, messages: []events.SQSMessage{record}}
 			order = append(order, groups[key])
 		}
-		work, cancel := reserveTime(ctx)
+		work, cancel := boot.ReserveTime(ctx)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, g := range order {
@@ -85,20 +85,6 @@ func HandleWakeups(log *slog.Logger, decode func(body string) (workflow.Wakeup, 
 		}
 		return events.SQSEventResponse{BatchItemFailures: failures.items}, nil
 	}
-}
-
-// timeToRecord is how long before the end of an invocation its wake-ups must end, so that the
-// failure of one that ran out of time can be recorded.
-const timeToRecord = 5 * time.Second
-
-// reserveTime returns a context that ends before the invocation does: by timeToRecord or, if the
-// invocation is that short, by half of its time.
-func reserveTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, deadline.Add(-min(timeToRecord, time.Until(deadline)/2)))
 }
 
 // group is the messages of a batch that one call of Advance handles.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/lockstep-run/lockstep/shared/boot"
 	"github.com/lockstep-run/lockstep/shared/engine"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/sqs"
@@ -43,7 +44,7 @@ func HandleObserved(o ObservedOptions) Handler {
 		failures := batchFailures{items: []events.SQSBatchItemFailure{}}
 		announced := map[workflow.Announcement][]events.SQSMessage{}
 		var all sync.WaitGroup
-		work, cancel := reserveTime(ctx)
+		work, cancel := boot.ReserveTime(ctx)
 		defer cancel()
 		run := func(url string, messages []events.SQSMessage, do func(context.Context) (time.Duration, error)) {
 			all.Go(func() {

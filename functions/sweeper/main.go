@@ -25,7 +25,9 @@ func main() {
 		if request.DryRun {
 			return scheduler.PlanSweep(ctx, app.Engine, app.LivenessTimeouts(), topology.DueShards, "")
 		}
-		swept, err := sweeper.Sweep(ctx)
+		within, cancel := boot.ReserveTime(ctx)
+		defer cancel()
+		swept, err := sweeper.Sweep(within)
 		app.Log.InfoContext(ctx, "swept", "due", swept.WakeupsSent, "queued", swept.Queued, "stuck", swept.Stuck, "workers", swept.WorkersChanged, "fired", swept.ExecutionsStarted)
 		return swept, errors.Join(err, boot.WriteMetric(os.Stdout, os.Getenv(topology.EnvDeployment), topology.MetricStuckExecutions, swept.Stuck, time.Now()))
 	}))

@@ -10,7 +10,7 @@
 //   - rights.go: the rights of a process on a local stack.
 //   - tokenkeys.go: the keys of resume tokens. secrets.go: the secrets that jobs are called with.
 //   - awsjson.go: the two services that both are in.
-//   - memory.go: how much memory a function has.
+//   - memory.go: how much memory a function has. deadline.go: how much of its time is left for its work.
 //   - emf.go: metrics in the embedded metric format.
 package boot
 

@@ -1,10 +1,12 @@
 package sqs
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -80,5 +82,45 @@ func TestMessageGroupPattern_AcceptsWhatSQSAccepts(t *testing.T) {
 		if got := messageGroupPattern.MatchString(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// silentHTTPClient ends each request without an answer, as a client does that waits for one for a while.
+type silentHTTPClient struct{}
+
+func (silentHTTPClient) Do(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(25 * time.Second):
+		return nil, errors.New("timeout awaiting response headers")
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// A queue that does not answer is unavailable long before its caller has no time left, however many
+// messages there are to send.
+func TestSender_EndsCallsWithoutAnswer(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *Sender) error{
+		"send": func(ctx context.Context, s *Sender) error {
+			return s.SendWakeups(ctx, 0, make([]workflow.Wakeup, 500)...)
+		},
+		"count": func(ctx context.Context, s *Sender) error { _, err := s.QueuedWakeups(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const left = 2 * time.Minute
+				ctx, cancel := context.WithTimeout(t.Context(), left)
+				defer cancel()
+				client := awssqs.New(awssqs.Options{
+					Region: "eu-west-1", BaseEndpoint: aws.String("http://localhost"), HTTPClient: silentHTTPClient{}, Credentials: aws.AnonymousCredentials{},
+				})
+				sender := Open(client, Queues{Lifecycle: "http://localhost/lifecycle"}).WithMeter(nil)
+				begun := time.Now()
+				err := call(ctx, sender)
+				if took := time.Since(begun); !workflow.Is(err, workflow.CodeUnavailable) || ctx.Err() != nil || took > left/3 {
+					t.Errorf("%v after %s", err, took)
+				}
+			})
+		})
 	}
 }

@@ -95,6 +95,8 @@ func (r *Receiver) Depth(ctx context.Context) (waiting, received, delayed int, e
 
 // queueCounts reads numeric attributes of a queue.
 func queueCounts(ctx context.Context, client *awssqs.Client, url string, options []func(*awssqs.Options), names ...types.QueueAttributeName) ([]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
+	defer cancel()
 	out, err := client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names}, options...)
 	if err != nil {
 		return nil, wrapError(err)

@@ -31,6 +31,10 @@ const (
 	maxDelay         = 15 * time.Minute
 	maxSendAttempts  = 4
 	baseBackoff      = 50 * time.Millisecond
+
+	// maxDuration is how long one request may take with all its attempts. It is far below the time of a
+	// wake-up, so that a queue that does not answer is an outage rather than a wake-up that takes too long.
+	maxDuration = 30 * time.Second
 )
 
 // SendPacks sends packs to the queues of their pools, each after its delay, and returns the keys of
@@ -164,7 +168,7 @@ func (s *Sender) send(ctx context.Context, url string, entries []batchEntry) (le
 		batches, entries = append(batches, entries[:n]), entries[n:]
 	}
 	unsent, errs := make([][]batchEntry, len(batches)), make([]error, len(batches))
-	var aborted atomic.Bool // the queue is missing or the context has ended: nothing more can be sent
+	var aborted atomic.Bool // the queue is missing or does not answer, or the context has ended: nothing more can be sent
 	// The callback runs for every batch, so that none is left out of unsent; ctx ends
 	// the calls.
 	_ = parallel.Each(context.WithoutCancel(ctx), batchConcurrency, len(batches), func(_ context.Context, i int) error {
@@ -172,8 +176,10 @@ func (s *Sender) send(ctx context.Context, url string, entries []batchEntry) (le
 			unsent[i] = batches[i]
 			return nil
 		}
-		unsent[i], errs[i] = s.sendBatch(ctx, url, batches[i])
-		if isQueueNotFound(errs[i]) || ctx.Err() != nil {
+		within, cancel := context.WithTimeout(ctx, maxDuration)
+		defer cancel()
+		unsent[i], errs[i] = s.sendBatch(within, url, batches[i])
+		if isQueueNotFound(errs[i]) || within.Err() != nil {
 			aborted.Store(true)
 		}
 		return nil

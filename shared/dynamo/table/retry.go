@@ -13,10 +13,12 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
 
-// A call is made at most maxAttempts times. The pauses have full jitter: between zero and a bound
-// that doubles from baseBackoff up to maxBackoff.
+// A call is made at most maxAttempts times within maxDuration. The pauses have full jitter: between zero
+// and a bound that doubles from baseBackoff up to maxBackoff. maxDuration is far below the time of a
+// wake-up, so that a table that does not answer is an outage rather than a wake-up that takes too long.
 const (
 	maxAttempts = 8
+	maxDuration = 30 * time.Second
 	baseBackoff = 25 * time.Millisecond
 	maxBackoff  = 1600 * time.Millisecond
 )
@@ -27,6 +29,8 @@ var errUnprocessed = errors.New("keys remain unprocessed")
 // out of attempts or time. It returns a failed condition as the SDK's error, and every other error
 // with a code.
 func (t *Table) retry(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
+	defer cancel()
 	for try := 0; ; try++ {
 		err := call(ctx)
 		var refused *types.ConditionalCheckFailedException

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/smithy-go"
 
@@ -138,5 +140,31 @@ func TestTable_ClassifiesServiceErrors(t *testing.T) {
 	err := one.retry(t.Context(), func(context.Context) error { return &smithy.SerializationError{Err: errors.New("no")} })
 	if !workflow.Is(err, workflow.CodeInternal) {
 		t.Errorf("a call that cannot be serialized: %v", err)
+	}
+}
+
+// A table that does not answer is unavailable long before its caller has no time left, however the
+// request ends: by itself, as one that waits for the headers of an answer, or with its context.
+func TestTable_EndsCallsWithoutAnswer(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"the request ends": 25 * time.Second, "nothing ends it": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const left = 2 * time.Minute
+				ctx, cancel := context.WithTimeout(t.Context(), left)
+				defer cancel()
+				begun := time.Now()
+				err := (&Table{role: "jobs"}).retry(ctx, func(ctx context.Context) error {
+					select {
+					case <-time.After(patience):
+						return errors.New("timeout awaiting response headers")
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+				if took := time.Since(begun); !workflow.Is(err, workflow.CodeUnavailable) || ctx.Err() != nil || took > left/3 {
+					t.Errorf("%v after %s", err, took)
+				}
+			})
+		})
 	}
 }
