@@ -85,7 +85,11 @@ func start(ctx context.Context, options Options) (*Process, error) {
 	}
 	arguments := []string{"serve", "--host", host, "--port", strconv.Itoa(port)}
 	if options.Dir != "" {
-		arguments = append(arguments, "--db-path", filepath.Join(options.Dir, "dynamodb.sqlite"))
+		file := filepath.Join(options.Dir, "dynamodb.sqlite")
+		if err := keepPrivate(file); err != nil {
+			return nil, fmt.Errorf("local DynamoDB: %w", err)
+		}
+		arguments = append(arguments, "--db-path", file)
 	}
 	cmd := exec.Command(options.Binary, arguments...)
 	cmd.Stdout, cmd.Stderr = options.Log, options.Log
@@ -111,6 +115,16 @@ func start(ctx context.Context, options Options) (*Process, error) {
 		}
 	}()
 	return p, nil
+}
+
+// keepPrivate makes the file of the database one for its owner alone. The program gives its other files
+// the mode of that one.
+func keepPrivate(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Chmod(0o600), file.Close())
 }
 
 // freeAddress finds an address of this machine: that of an earlier run if it is free.
