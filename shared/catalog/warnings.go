@@ -291,7 +291,7 @@ func configOfExecution(c *spec.Config) (fields []string) {
 		name string
 		set  bool
 	}{
-		{"executionStrategy", c.Parallel}, {"lockMode", c.LockMode == workflow.LockShared}, {"notBefore", c.NotBefore != ""},
+		{"executionStrategy", c.Parallel}, {"onEntityFailure", c.OnEntityFailure == spec.OnEntityFailureLeave}, {"lockMode", c.LockMode == workflow.LockShared}, {"notBefore", c.NotBefore != ""},
 		{"onLocked", c.OnLocked != "" && c.OnLocked != spec.OnLockedWait}, {"rollback", c.Rollback == workflow.RollbackNever || c.RollbackContinue},
 		{"startWhen", c.StartWhen != ""}, {"timeout", c.Timeout > 0}, {"concurrency", c.Concurrency != nil}, {"rate", c.Rate != nil}, {"region", c.Region != ""}, {"limits", c.Limits != (workflow.RunLimits{})},
 	} {
@@ -387,7 +387,7 @@ type resultRead struct {
 // resultReads lists the fields that an expression reads of the results of steps, by their labels.
 func (w *warner) resultReads(steps map[string]*spec.Step, source string) ([]resultRead, error) {
 	var all []resultRead
-	for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+	for _, m := range resultExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(program.DotFields(source))), -1) {
 		s := steps[m[1]]
 		if s == nil || s.FunctionBlock == "" || s.Callback != nil { // its result is the answer
 			continue
@@ -417,7 +417,7 @@ func stepsByLabel(d *spec.Definition) map[string]*spec.Step {
 func (w *warner) checkResults(d *spec.Definition) error {
 	steps := stepsByLabel(d)
 	for path, source := range program.Expressions(d) {
-		for _, m := range memberExpression.FindAllStringSubmatch(program.StripStrings(source), -1) {
+		for _, m := range memberExpression.FindAllStringSubmatch(program.StripStrings(program.DotFields(source)), -1) {
 			if s := steps[m[1]]; s != nil && s.FunctionBlock != "" && !slices.Contains([]string{"result", "results"}, m[2]) {
 				w.warn(path, "unknown_field", "step %q has no %q: there are %s.result, %s.results and steps.%s.status", m[1], m[2], m[1], m[1], m[1])
 			}
@@ -444,7 +444,7 @@ var parameterExpression = regexp.MustCompile(`(?:^|[^.\w])parameters\.([A-Za-z_]
 // not declare. If the schema forbids it, it is an error.
 func (w *warner) checkParameters(d *spec.Definition) {
 	for path, source := range program.Expressions(d) {
-		for _, m := range parameterExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+		for _, m := range parameterExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(program.DotFields(source))), -1) {
 			if m[2] != "" { // a method call
 				continue
 			}

@@ -170,7 +170,7 @@ func (w *warner) checkVariables(d *spec.Definition, paths []string) {
 	}
 	for path, source := range program.Expressions(d) {
 		path = cmp.Or(inputs[path], path)
-		for _, m := range variableExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(source)), -1) {
+		for _, m := range variableExpression.FindAllStringSubmatch(program.StripHas(program.StripStrings(program.DotFields(source))), -1) {
 			if name := m[1]; !set[name] && m[2] == "" {
 				w.warn(path, "unset_variable", "no step sets the variable %q%s", name, workflow.DidYouMean(name, slices.Sorted(maps.Keys(set))))
 			}

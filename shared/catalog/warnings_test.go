@@ -52,7 +52,7 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, config := range []string{"careful\nversion: 1.0.0\nconfig: {failureTolerance: 1, timeout: 1h, onLocked: fail}", "bounded\nversion: 1.0.0\nconfig: {failureTolerance: 1, maxInFlight: 3, onLocked: wait}"} {
+	for _, config := range []string{"careful\nversion: 1.0.0\nconfig: {failureTolerance: 1, timeout: 1h, onLocked: fail}", "bounded\nversion: 1.0.0\nconfig: {failureTolerance: 1, maxInFlight: 3, onLocked: wait}", "leaving\nversion: 1.0.0\nconfig: {onEntityFailure: leave}"} {
 		if _, _, err := c.Publish(ctx, ann, []byte("package: p\nname: "+config+"\nsteps:\n  - {label: a, functionBlock: fleet/show, runOn: device}\n"), false); err != nil {
 			t.Fatal(err)
 		}
@@ -102,6 +102,13 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			want: []string{
 				"10:70 steps[4].parameters unknown_result", "7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result",
 			},
+		},
+		"results_by_name": {
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
+				"  - {label: b, functionBlock: fleet/open, runOn: device, condition: \"a.result['verion'] != 'x'\"}\n" +
+				"  - {label: c, functionBlock: fleet/show, runOn: device, condition: 'a.result[\"disk\"][\"fre\"] > 0', assert: \"a.result['version'].size() > 0\"}\n" +
+				"  - {label: d, functionBlock: fleet/show, runOn: device, condition: \"a.results['verion'].version == 'a.result[verion]'\"}\n",
+			want: []string{"7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result"},
 		},
 		"texts": {
 			head: "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, required: [sites], properties: {sites: {type: array}, who: {type: object, properties: {name: {type: string}, roles: {type: array}}}, any: {}}}\nsteps:\n",
@@ -182,8 +189,8 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 		},
 		"embedded_config": {
 			steps: "  - {label: a, workflowReference: {workflow: p/careful}}\n  - {label: b, workflowReference: {workflow: p/careful, mode: dispatch}}\n" +
-				"  - {label: c, workflowReference: {workflow: p/bounded}}\n",
-			want: []string{"6:46 steps[0].workflowReference.workflow embedded_config"},
+				"  - {label: c, workflowReference: {workflow: p/bounded}}\n  - {label: d, workflowReference: {workflow: p/leaving}}\n",
+			want: []string{"6:46 steps[0].workflowReference.workflow embedded_config", "9:46 steps[3].workflowReference.workflow embedded_config"},
 		},
 		"reference": {
 			steps: "  - {label: a, workflowReference: {workflow: p/none, mode: dispatch}}\n",

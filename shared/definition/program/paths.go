@@ -172,7 +172,26 @@ func expressions(d *spec.Definition, eachToken tokenVisitor, plain bool) iter.Se
 var (
 	stringLiteralRE = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	hasRE           = regexp.MustCompile(`\bhas\([^()]*\)`)
+	fieldByNameRE   = regexp.MustCompile(`(\w+|[\])])\[\s*(?:'([A-Za-z_]\w*)'|"([A-Za-z_]\w*)")\s*\]`)
 )
+
+// DotFields writes fields that an expression reads by a constant name, as in result['bar'], with a dot. What
+// stands in brackets after results is the id of an entity.
+func DotFields(source string) string {
+	for {
+		next := fieldByNameRE.ReplaceAllStringFunc(source, func(found string) string {
+			m := fieldByNameRE.FindStringSubmatch(found)
+			if m[1] == "results" {
+				return found
+			}
+			return m[1] + "." + m[2] + m[3]
+		})
+		if next == source {
+			return source
+		}
+		source = next
+	}
+}
 
 // StripStrings removes the contents of string literals from an expression.
 func StripStrings(source string) string { return stringLiteralRE.ReplaceAllString(source, "''") }
