@@ -435,7 +435,7 @@ func (w *workspace) commit(ctx context.Context, d lifecycle.Decision) (ok bool, 
 		w.deadlocked = nil
 	}
 	w.sendWakeups(ctx, "waiters", wakeups)
-	w.sendDeadlineWakeup(ctx, from, next, d.DelayTimer)
+	w.sendDeadlineWakeup(ctx, from, next, d.DelayedWakeup)
 	return true, nil
 }
 

@@ -268,10 +268,11 @@ func TestTolerance_EndsStepOnceItIsUsedUp(t *testing.T) {
 	}
 }
 
-// Executions that wait for one holder write to its item until its set of waiters is full, and to
-// the lock until an older one has reserved it. Further ones cost only reads.
+// Executions that wait for one holder write to its item until its waiter set is full, and to the lock
+// until an older one has reserved it. Further ones poll: each poll is one weak read of the holder, one
+// commit and one message. docs/cost.md and docs/limits.md say how many.
 func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
-	const waiters = 4 * workflow.MaxWaiters
+	const waiters, polling = 4 * workflow.MaxWaiters, 3 * workflow.MaxWaiters
 	o := harness.Options()
 	s := harness.New(t, 1, o)
 	s.RegisterBlocks()
@@ -279,9 +280,9 @@ func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
 	s.Publish("w", "steps: [{label: one, wait: {for: 40m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
 	holder := s.Start("w", "a")
 	s.ExpectState(holder, sm.ExecutionWaiting)
-	written := map[string]int{}
+	calls := map[string]int{}
 	s.Faults = func(c faults.Call) faults.Fault {
-		written[c.Name]++
+		calls[c.Name]++
 		return faults.None
 	}
 	var ids []string
@@ -289,23 +290,37 @@ func TestCost_WaitersOfOneHolderAreBounded(t *testing.T) {
 		ids = append(ids, s.Start("w", "a"))
 	}
 	for _, name := range []string{"store.add_holder_waiter", "locks.reserve", "locks.take"} {
-		if written[name] > workflow.MaxWaiters {
-			t.Errorf("%d executions call %s %d times", waiters, name, written[name])
+		if calls[name] > workflow.MaxWaiters {
+			t.Errorf("%d executions call %s %d times", waiters, name, calls[name])
 		}
 	}
-	clear(written)
-	const rounds = 3
-	for range rounds { // each timer of each waiter
-		s.Advance(o.Policy.PollInterval + time.Second)
-		s.Sweep()
-		s.Drain()
-	}
-	if written["store.heads"] < rounds*waiters {
-		t.Fatalf("the timers have not fired: %v", written)
-	}
-	for _, name := range []string{"store.add_holder_waiter", "locks.reserve", "locks.take"} {
-		if written[name] > 0 {
-			t.Errorf("%d timers of waiters call %s %d times", rounds*waiters, name, written[name])
+	for _, period := range []struct {
+		length time.Duration
+		least  float64 // polls of each execution that is not registered
+		most   float64
+	}{{20 * time.Second, 2, 3}, {280 * time.Second, 10, 12}, {5 * time.Minute, 7, 9}} {
+		clear(calls)
+		for second := range int(period.length / time.Second) {
+			s.Advance(time.Second)
+			s.Drain()
+			if second%60 == 59 {
+				s.Sweep()
+				s.Drain()
+			}
+		}
+		registered := workflow.MaxWaiters * int(period.length/o.Policy.PollInterval) // each of them asks once in that time
+		polls := float64(calls["store.heads_weakly"]-registered) / polling
+		t.Logf("%s: %.1f polls of each execution, %v", period.length, polls, calls)
+		if polls < period.least || polls > period.most {
+			t.Errorf("each execution polls %.1f times in %s, want %v to %v", polls, period.length, period.least, period.most)
+		}
+		if calls["store.heads"] > registered || calls["store.commit"] > calls["store.heads_weakly"] || calls["sender.send_wakeups"] > calls["store.heads_weakly"] {
+			t.Errorf("more than one weak read, one commit and one message for each poll: %v", calls)
+		}
+		for _, name := range []string{"store.add_holder_waiter", "locks.reserve", "locks.take"} {
+			if calls[name] > 0 {
+				t.Errorf("polls call %s %d times", name, calls[name])
+			}
 		}
 	}
 	s.Faults = nil

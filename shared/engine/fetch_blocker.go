@@ -45,14 +45,14 @@ const maxRegistrations = 4
 // limit was full, that is a free slot.
 func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
 	if by.Reservation {
-		reserver, err := w.head(ctx, by.Execution)
-		if err != nil || !reserver.Reserves() || reserver.FullOfWaiters {
-			return &lifecycle.Blocker{Registered: reserver.Reserves(), WaitersFull: !reserver.Wakes(w.id)}, err
+		reserver, err := w.blockerStatus(ctx, by.Execution)
+		if err != nil {
+			return nil, err
 		}
-		reserver, ok, err := w.ports.Store.AddReserverWaiter(ctx, w.tenant, by.Execution, w.id)
-		return &lifecycle.Blocker{Registered: ok, WaitersFull: !reserver.Wakes(w.id)}, err
+		ok, full, err := locking.RegisterWithReserver(ctx, w.ports.Store, w.tenant, by.Execution, reserver, w.id)
+		return &lifecycle.Blocker{Registered: ok, WaiterSetFull: full}, err
 	}
-	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true, WaitersFull: true}
+	all := &lifecycle.Blocker{Registered: true, NeedsPerson: true, WaiterSetFull: true}
 	for i, holder := range by.Holders() {
 		holder.NeedsPerson = holder.NeedsPerson || by.Entity.IsSlot() // at the end this is true only if all of them wait for a person
 		one, err := w.registerWithHolder(ctx, holder)
@@ -61,7 +61,7 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 		}
 		all.Registered = all.Registered && one.Registered
 		all.NeedsPerson = all.NeedsPerson && one.NeedsPerson
-		all.WaitersFull = all.WaitersFull && one.WaitersFull
+		all.WaiterSetFull = all.WaiterSetFull && one.WaiterSetFull
 		if i == 0 {
 			all.Narrowed = one.Narrowed
 		}
@@ -80,15 +80,15 @@ func (w *workspace) registerWithBlocker(ctx context.Context, by workflow.Blocked
 // of waiters is full) still consumes as many units as the item has KB. Thousands of waiters would
 // then keep their holder's item from being written.
 func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedBy) (*lifecycle.Blocker, error) {
-	holder, err := w.head(ctx, by.Execution)
+	holder, err := w.blockerStatus(ctx, by.Execution)
 	if err != nil {
 		return nil, err
 	}
 	if !holder.HoldsEntity(by.Entity, by.Epoch, by.Place) {
 		return &lifecycle.Blocker{}, nil
 	}
-	if holder.FullOfWaiters {
-		return &lifecycle.Blocker{Registered: true, Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaitersFull: !holder.Wakes(w.id)}, nil
+	if holder.IsWaiterSetFull() {
+		return &lifecycle.Blocker{Registered: true, Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaiterSetFull: holder.RejectsWaiter(w.id)}, nil
 	}
 	for range maxRegistrations {
 		holder, ok, err := w.ports.Store.AddHolderWaiter(ctx, w.tenant, by, w.id)
@@ -100,7 +100,7 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 				return nil, err
 			}
 		}
-		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaitersFull: !holder.Wakes(w.id)}
+		blocker := &lifecycle.Blocker{Narrowed: holder.Narrowed, NeedsPerson: holder.NeedsPerson(), WaiterSetFull: holder.RejectsWaiter(w.id)}
 		switch {
 		case !holder.HoldsEntity(by.Entity, by.Epoch, by.Place):
 			return &lifecycle.Blocker{}, nil
@@ -113,6 +113,21 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 		by.Narrowed = holder.Narrowed
 	}
 	return &lifecycle.Blocker{}, nil
+}
+
+// blockerStatus reads the status of an execution that blocks this one. A poll, which no message has
+// asked for, reads it weakly first, at half the cost: an item with a full waiter set is large, and
+// thousands of executions poll it. The reply is believed if that set is full without this execution.
+// It was so at some time, so the execution goes on as if it had polled then: it polls again, or asks
+// for its locks.
+func (w *workspace) blockerStatus(ctx context.Context, id string) (workflow.OwnerStatus, error) {
+	if due := w.execution.DueAt; !due.IsZero() && !due.After(w.now) {
+		heads, err := w.ports.Store.HeadsWeakly(ctx, w.tenant, []string{id})
+		if status := heads[id]; err != nil || status.RejectsWaiter(w.id) {
+			return status, err
+		}
+	}
+	return w.head(ctx, id)
 }
 
 // head reads the parts of another execution's state that decide about its locks.

@@ -59,7 +59,7 @@ func (w *workspace) fetchLocks(ctx context.Context) error {
 		// be registered as a waiter anywhere, because an execution's set of waiters is bounded.
 		w.sendWakeups(ctx, "reserver", []workflow.Wakeup{{Tenant: w.tenant, Execution: c.Execution, Reason: c.Entity.String() + " is free"}})
 	}
-	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, WaitersFull: got.WaitersFull, Dropped: got.Skipped}
+	answer := &lifecycle.LockResult{Epoch: w.execution.Epoch, Conflict: got.Conflict, WaiterSetFull: got.WaiterSetFull, Dropped: got.Skipped}
 	if got.Conflict == nil && got.Recent != nil && w.execution.Undoes() {
 		if answer.Outdated, err = w.outdatedCompensations(ctx, keys, got.Recent); err != nil {
 			return err

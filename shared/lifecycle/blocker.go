@@ -40,7 +40,7 @@ func (d *decider) schedule() {
 				c.Narrowed = d.facts.Blocker.Narrowed
 				d.execution.BlockedBy = &c // written with the next commit, if there is one
 			}
-			d.waitUntil(earlier(d.nextLockPoll(d.facts.Blocker.WaitersFull), deadline))
+			d.waitUntil(earlier(d.nextLockPoll(d.facts.Blocker.WaiterSetFull), deadline))
 			return
 		}
 		d.execution.BlockedBy = nil

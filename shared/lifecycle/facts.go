@@ -124,11 +124,11 @@ type ChildStatus struct {
 // released entities. Nothing else is known if the execution has not recorded NeedsPerson and was
 // not registered.
 type Blocker struct {
-	Registered  bool
-	Deadlock    bool
-	NeedsPerson bool
-	Narrowed    int64
-	WaitersFull bool // the set of waiters is full, so nothing but its timer wakes the execution
+	Registered    bool
+	Deadlock      bool
+	NeedsPerson   bool
+	Narrowed      int64
+	WaiterSetFull bool // it is not registered, because the waiter set is full: only its timer wakes the execution
 }
 
 // LockResult is the result of asking for all locks at one epoch. Either they are granted, with the
@@ -140,9 +140,9 @@ type LockResult struct {
 	Dropped  []workflow.BlockedBy
 	Conflict *workflow.BlockedBy
 
-	WaitersFull bool // after a conflict: see Blocker
-	Problem     *workflow.Failure
-	Outdated    []OutdatedEntity // for a new try, if the locks are granted
+	WaiterSetFull bool // after a conflict: see Blocker
+	Problem       *workflow.Failure
+	Outdated      []OutdatedEntity // for a new try, if the locks are granted
 }
 
 // Plan says how many jobs a step has, or a rollback wave must undo.
@@ -448,9 +448,9 @@ type Decision struct {
 	Next        *workflow.Execution
 	WakeWaiters bool
 
-	// DelayTimer asks for a delayed message at the execution's timer, because the sweep of timers is
+	// DelayedWakeup asks for a delayed wake-up at the new timer, because the sweep of timers is
 	// coarser.
-	DelayTimer bool
+	DelayedWakeup bool
 
 	// Consumed are the ids of signals that the commit takes out of the mailbox. DependsOnSignals
 	// makes the commit require that no signal has arrived since the execution was read. That is so

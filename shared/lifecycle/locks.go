@@ -64,34 +64,36 @@ func (d *decider) acquireLocks() {
 			return
 		}
 		// It registered with the holder before this release, so it idles until woken.
-		d.waitUntil(earlier(d.nextLockPoll(a.WaitersFull), d.execution.LockSince.Add(d.policy.LockTimeout)))
+		d.waitUntil(earlier(d.nextLockPoll(a.WaiterSetFull), d.execution.LockSince.Add(d.policy.LockTimeout)))
 	default:
 		d.grant(a)
 	}
 }
 
-// minLockPoll is the pause after which an execution that nobody wakes first asks for its locks again.
-const minLockPoll = 5 * time.Second
+// minLockPoll is the first pause of an execution that polls for its locks, because the waiter set of
+// what blocks it is full.
+const minLockPoll = 10 * time.Second
 
 // nextLockPoll returns when a blocked execution asks for its locks again if nothing wakes it before.
-// waitersFull means that it is nobody's waiter, because those that block it have as many as they can
-// have. Then it asks sooner: the longer it has waited, the longer the pause, up to a quarter of that
-// time. Executions that began to wait together ask at different moments. Otherwise as many as there is
-// room for would register, and the others would find the set full again, all at once.
+// While the waiter set of what blocks it is full, it polls: the longer it has waited, the longer the
+// pause, up to half of that time. Up to three quarters of a pause are left out by a hash, so that
+// executions that began to wait together do not poll together. Otherwise as many as there is room for
+// would register, and the others would find the set full again, all at once.
 //
-// A timer within that pause stays, so that a wake-up that changes nothing sends no message for another.
-func (d *decider) nextLockPoll(waitersFull bool) time.Time {
-	if !waitersFull {
+// A timer within that pause is not rescheduled, so that a wake-up that changes nothing sends no
+// message for another.
+func (d *decider) nextLockPoll(waiterSetFull bool) time.Time {
+	if !waiterSetFull {
 		return d.now.Add(d.policy.PollInterval)
 	}
-	pause := min(max(minLockPoll, d.now.Sub(d.execution.LockSince)/4), d.policy.PollInterval)
+	pause := min(max(minLockPoll, d.now.Sub(d.execution.LockSince)/2), d.policy.PollInterval)
 	if due := d.execution.DueAt; !d.timerFired && !due.IsZero() && !due.After(d.now.Add(pause)) {
 		return due
 	}
-	d.decision.DelayTimer = true
+	d.decision.DelayedWakeup = true
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %d", d.execution.ID, d.execution.Version)
-	return d.now.Add(pause/2 + time.Duration(h.Sum32()%1000)*pause/2000)
+	return d.now.Add(pause/4 + time.Duration(h.Sum32()%1000)*(pause-pause/4)/1000)
 }
 
 // failsAtLimit reports whether the execution fails when its concurrency limit is reached.

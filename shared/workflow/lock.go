@@ -229,24 +229,23 @@ type OwnerStatus struct {
 	// AwaitsPerson means that it waits for a lock whose holder waits for an operator.
 	AwaitsPerson bool
 
-	// FullOfWaiters means that its set of waiters is full, so that registering with it changes
-	// nothing. Only then are Waiters set.
-	FullOfWaiters bool
-	Waiters       []string
+	// FullWaiterSet are its waiters if their set is full, so that registering with it changes
+	// nothing; nil as long as there is room.
+	FullWaiterSet []string
 }
 
-// Wakes reports whether an execution that waits for this one is woken by it: its set of waiters
-// has room, or has that one.
-func (o OwnerStatus) Wakes(waiter string) bool {
-	return !o.FullOfWaiters || slices.Contains(o.Waiters, waiter)
+// IsWaiterSetFull reports whether no other waiter can be registered.
+func (o OwnerStatus) IsWaiterSetFull() bool { return len(o.FullWaiterSet) > 0 }
+
+// RejectsWaiter reports whether an execution is not in the waiter set, and has no room in it.
+func (o OwnerStatus) RejectsWaiter(waiter string) bool {
+	return o.IsWaiterSetFull() && !slices.Contains(o.FullWaiterSet, waiter)
 }
 
-// WithWaiters returns the status with what its set of waiters, of at most that many, says.
-func (o OwnerStatus) WithWaiters(waiters []string, most int) OwnerStatus {
-	if o.FullOfWaiters = len(waiters) >= most; o.FullOfWaiters {
-		o.Waiters = waiters
-	} else {
-		o.Waiters = nil
+// WithWaiters returns the status with a set of waiters, which is full with as many as limit.
+func (o OwnerStatus) WithWaiters(waiters []string, limit int) OwnerStatus {
+	if o.FullWaiterSet = nil; len(waiters) >= limit {
+		o.FullWaiterSet = waiters
 	}
 	return o
 }

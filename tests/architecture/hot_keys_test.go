@@ -39,18 +39,23 @@ func TestLimitsPage_HotKeysFollowFromTheShards(t *testing.T) {
 			}
 		}
 	}
-	const waiterRead = 2.5 // units of the state item of a holder with all its waiters
+	const ( // the state item of a holder with a full waiter set
+		weakRead     = 1.25 // units
+		firstPolls   = 7.5  // seconds over which the first polls of those spread that begin to wait together
+		pauseOfPolls = 37.5 // seconds, later, with a poll of a minute
+	)
 	for what, says := range map[string]string{
-		"a key":             fmt.Sprintf("takes %s write units and %s read units a second of one partition key", thousands(keyWrites), thousands(keyReads)),
-		"index due":         fmt.Sprintf("index `due` (%d, by a hash of the execution's id): %s write units a second", topology.DueShards, thousands(due)),
-		"moving timers":     fmt.Sprintf("about %s executions a second start and end", thousands(hundreds(due/moves/timers))),
-		"one device":        fmt.Sprintf("enters it and leaves it, once each: %s a second", thousands(due/moves)),
-		"index by-status":   fmt.Sprintf("index `by-status` (%d for each tenant and state): %s write units a second", topology.StatusShards, thousands(status)),
-		"passing a state":   fmt.Sprintf("about %s executions a second of one tenant pass a state", thousands(status/moves)),
-		"workers and cron":  fmt.Sprintf("indexes `workers-due`, `scheduled` (%d each): %s heartbeats or firings a second", topology.DueShards, thousands(due)),
-		"waiters":           fmt.Sprintf("fewer than %d are registered", workflow.MaxWaiters),
-		"waiters that read": fmt.Sprintf("some %s are as many as one item can bear", thousands(int(keyReads/waiterRead)*60/10_000*10_000)),
-		"a sweep":           fmt.Sprintf("One sweep a minute reads %d index shards (%d of each of three indexes)", indexes*topology.DueShards, topology.DueShards),
+		"a key":              fmt.Sprintf("takes %s write units and %s read units a second of one partition key", thousands(keyWrites), thousands(keyReads)),
+		"index due":          fmt.Sprintf("index `due` (%d, by a hash of the execution's id): %s write units a second", topology.DueShards, thousands(due)),
+		"moving timers":      fmt.Sprintf("about %s executions a second start and end", thousands(hundreds(due/moves/timers))),
+		"one device":         fmt.Sprintf("enters it and leaves it, once each: %s a second", thousands(due/moves)),
+		"index by-status":    fmt.Sprintf("index `by-status` (%d for each tenant and state): %s write units a second", topology.StatusShards, thousands(status)),
+		"passing a state":    fmt.Sprintf("about %s executions a second of one tenant pass a state", thousands(status/moves)),
+		"workers and cron":   fmt.Sprintf("indexes `workers-due`, `scheduled` (%d each): %s heartbeats or firings a second", topology.DueShards, thousands(due)),
+		"waiters":            fmt.Sprintf("fewer than %d are registered", workflow.MaxWaiters),
+		"waiters that poll":  fmt.Sprintf("%s that have begun together, or %s after two minutes, are as many as one item can bear", thousands(int(keyReads/weakRead*firstPolls)), thousands(int(keyReads/weakRead*pauseOfPolls))),
+		"waiters that start": fmt.Sprintf("%.2f read units, so %d a second can start to wait for one holder", 3*weakRead, int(keyReads/weakRead/3)),
+		"a sweep":            fmt.Sprintf("One sweep a minute reads %d index shards (%d of each of three indexes)", indexes*topology.DueShards, topology.DueShards),
 	} {
 		if !strings.Contains(page, says) {
 			t.Errorf("%s: docs/limits.md does not say %q", what, says)

@@ -71,9 +71,9 @@ type Result struct {
 	Conflict *workflow.BlockedBy
 	Stale    bool
 
-	// WaitersFull means that the execution is no waiter of those that it is in conflict with: none of
-	// them has room for it.
-	WaitersFull bool
+	// WaiterSetFull means that the execution is not registered with anything that it is in conflict
+	// with, because their waiter sets are full.
+	WaiterSetFull bool
 
 	// Besides means that Beside was called, after all items were read, with the owners that they
 	// name, and that each lock was taken on the condition that its item was unchanged since.
@@ -175,9 +175,9 @@ func (l *Locker) Acquire(ctx context.Context, req Request) (Result, error) {
 		return a.granted(ctx)
 	}
 	// Do not stay in LOCKING: release, and let the timer or a wake-up try again. The execution is
-	// not registered as a waiter with the executions that it met, because they have released what
-	// they held.
-	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}, WaitersFull: true}, nil
+	// not registered with the executions that it met, because they have released what they held. So
+	// it polls as if their waiter sets were full.
+	return Result{Conflict: &workflow.BlockedBy{Entity: contested, Execution: a.Execution, Epoch: -1}, WaiterSetFull: true}, nil
 }
 
 // granted returns the result once all locks are taken. Joining a shared lock does not depend on its
@@ -356,11 +356,8 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done
 		}
 	}
 	var ok, full bool
-	if reserver := e.heads[e.blockedBy.Execution]; e.blockedBy.Reservation && reserver.FullOfWaiters {
-		ok, full = true, !reserver.Wakes(a.Execution)
-	} else if e.blockedBy.Reservation {
-		reserver, ok, err = a.Store.AddReserverWaiter(ctx, a.Tenant, e.blockedBy.Execution, a.Execution)
-		full = !reserver.Wakes(a.Execution)
+	if by := e.blockedBy.Execution; e.blockedBy.Reservation {
+		ok, full, err = RegisterWithReserver(ctx, a.Store, a.Tenant, by, e.heads[by], a.Execution)
 	} else {
 		e.blockedBy.NeedsPerson, full, ok, err = a.registerWithAll(ctx, e.blockedBy, e.heads)
 	}
@@ -368,7 +365,7 @@ func (a *acquisition) handleConflict(ctx context.Context, e evaluatedLock) (done
 		return false, Result{}, err
 	}
 	if ok {
-		return true, Result{Conflict: &e.blockedBy, WaitersFull: full}, nil
+		return true, Result{Conflict: &e.blockedBy, WaiterSetFull: full}, nil
 	}
 	still, err := a.stillLocking(ctx)
 	if err != nil || !still {
@@ -384,21 +381,31 @@ func (a *acquisition) reservedByOlder(e evaluatedLock) bool {
 	return l.Reserver == a.Execution || l.Reserver != "" && e.voidReserver == "" && workflow.Older(l.ReserverAge, a.Age)
 }
 
+// RegisterWithReserver registers a waiter with an execution that has reserved a lock. status is that
+// execution's, as read: where its reservation no longer stands, or its waiter set is full, there is
+// nothing to write. ok means that the reservation stands, and full that the waiter is not registered.
+func RegisterWithReserver(ctx context.Context, store port.Store, tenant, reserver string, status workflow.OwnerStatus, waiter string) (ok, full bool, err error) {
+	if ok = status.Reserves(); ok && !status.IsWaiterSetFull() {
+		status, ok, err = store.AddReserverWaiter(ctx, tenant, reserver, waiter)
+	}
+	return ok, status.RejectsWaiter(waiter), err
+}
+
 // registerWithAll registers the execution with everything that blocks it. ok is false if one of
 // them no longer blocks it. needsPerson means that all of them wait for an operator, and full that
-// none has room for another waiter. heads holds their states as read.
+// all waiter sets are full without it. heads holds their states as read.
 func (a *acquisition) registerWithAll(ctx context.Context, by workflow.BlockedBy, heads map[string]workflow.OwnerStatus) (needsPerson, full, ok bool, err error) {
 	needsPerson, full = true, true
 	for _, one := range by.Holders() {
 		holder, ok := heads[one.Execution], true
-		if !holder.FullOfWaiters {
+		if !holder.IsWaiterSetFull() {
 			holder, ok, err = a.Store.AddHolderWaiter(ctx, a.Tenant, one, a.Execution)
 		}
 		if err != nil || !ok {
 			return false, false, false, err
 		}
 		needsPerson = needsPerson && holder.NeedsPerson()
-		full = full && !holder.Wakes(a.Execution)
+		full = full && holder.RejectsWaiter(a.Execution)
 	}
 	return needsPerson, full, true, nil
 }

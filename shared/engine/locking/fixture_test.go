@@ -134,7 +134,7 @@ func (f *fixture) wantConflict(a locking.Result, waiter, by *workflow.Execution,
 	case c.Execution != by.ID || c.Reservation != reservation || (!reservation && c.Epoch != by.Epoch):
 		f.Fatalf("conflict with %+v, want %s at epoch %d, reservation %v", c, by.ID, by.Epoch, reservation)
 	}
-	if !slices.Contains(f.waiters(by), waiter.ID) || a.WaitersFull {
+	if !slices.Contains(f.waiters(by), waiter.ID) || a.WaiterSetFull {
 		f.Errorf("%s is not registered with %s", waiter.ID, by.ID)
 	}
 }

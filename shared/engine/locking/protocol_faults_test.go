@@ -216,9 +216,9 @@ func TestLocker_ReplacesVoidReservation(t *testing.T) {
 	}
 }
 
-// An execution whom nobody will wake is told so: the set of waiters was full when it was read, or
-// has been filled since.
-func TestLocker_TellsThatTheSetOfWaitersIsFull(t *testing.T) {
+// The result says if the execution is not registered: the waiter set was full when it was read, or has
+// been filled since.
+func TestLocker_ReportsFullWaiterSet(t *testing.T) {
 	for name, test := range map[string]struct {
 		free bool // nobody holds the entity, and an older execution has reserved it
 		call string
@@ -245,11 +245,11 @@ func TestLocker_TellsThatTheSetOfWaitersIsFull(t *testing.T) {
 			f.wantConflict(f.acquire(f.request(last, 0, "a")), last, by, test.free)
 			handler.Finish()
 			for _, got := range []locking.Result{*result, f.acquire(f.request(next, 0, "a"))} {
-				if !got.WaitersFull || got.Conflict == nil || got.Conflict.Execution != by.ID {
-					t.Errorf("the set of waiters is full, and the result is %+v", got)
+				if !got.WaiterSetFull || got.Conflict == nil || got.Conflict.Execution != by.ID {
+					t.Errorf("the waiter set is full, and the result is %+v", got)
 				}
 			}
-			if got := f.acquire(f.request(last, 0, "a")); got.WaitersFull {
+			if got := f.acquire(f.request(last, 0, "a")); got.WaiterSetFull {
 				t.Errorf("it is a waiter, and the result is %+v", got)
 			}
 			if n := len(f.waiters(by)); n != 2 {

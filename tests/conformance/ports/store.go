@@ -313,15 +313,15 @@ func Store(t *testing.T, open Open) {
 				holder, ok, err := s.Store.AddHolderWaiter(s.ctx, s.tenant, by, waiter)
 				s.wantApplied(expected)(ok, err)
 				slices.Sort(waiters)
-				slices.Sort(holder.Waiters)
+				slices.Sort(holder.FullWaiterSet)
 				want := x.OwnerStatus().WithWaiters(waiters, workflow.MaxWaiters)
 				if diff := cmp.Diff(want, holder); diff != "" && ok {
 					s.Error(diff)
 				}
-				if ok && holder.Wakes(waiter) != room {
-					s.Errorf("%+v wakes %s: %t", holder, waiter, !room)
+				if ok && holder.RejectsWaiter(waiter) == room {
+					s.Errorf("%+v rejects %s: %t", holder, waiter, room)
 				}
-				if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; head.Wakes(waiter) != holder.Wakes(waiter) && ok {
+				if head := must[map[string]workflow.OwnerStatus](s)(s.Store.Heads(s.ctx, s.tenant, []string{x.ID}))[x.ID]; head.RejectsWaiter(waiter) != holder.RejectsWaiter(waiter) && ok {
 					s.Errorf("read as %+v, and registered with %+v", head, holder)
 				}
 			}

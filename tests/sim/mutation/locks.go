@@ -31,9 +31,9 @@ var locks = []Mutation{
 	evaluated := make([]evaluatedLock, len(keys))
 `}}},
 	{Name: "owners that could not be read ahead hold nothing", Edits: []Edit{{acquire, "return r.heads != nil && ", "return "}, {"shared/engine/read_ahead.go", "w.tenant, x.ID, ahead) != nil {\n\t\t\t\tw.locksAhead = nil", "w.tenant, x.ID, ahead) != nil {\n\t\t\t\tw.locksAhead = ahead"}}},
-	{Name: "waiters register with a full holder", Test: "shared/engine:TestCost_WaitersOfOneHolderAreBounded", Edits: []Edit{{fetchBlocker, "	if holder.FullOfWaiters {\n", "	if false {\n"}}},
+	{Name: "waiters register with a full holder", Test: "shared/engine:TestCost_WaitersOfOneHolderAreBounded", Edits: []Edit{{fetchBlocker, "	if holder.IsWaiterSetFull() {\n", "	if false {\n"}}},
 	{Name: "waiters reserve what an older one has reserved", Test: "shared/engine/locking:TestLocker_WritesNothingThatChangesNothing", Edits: []Edit{{acquire, " && !a.reservedByOlder(e) {", " {"}}},
-	{Name: "who finds a full holder waits for it however it stands", Edits: []Edit{{fetchBlocker, "	if !holder.HoldsEntity(by.Entity, by.Epoch, by.Place) {\n		return &lifecycle.Blocker{}, nil\n	}\n	if holder.FullOfWaiters {", "	if true {"}}},
+	{Name: "who finds a full holder waits for it however it stands", Edits: []Edit{{fetchBlocker, "	if !holder.HoldsEntity(by.Entity, by.Epoch, by.Place) {\n		return &lifecycle.Blocker{}, nil\n	}\n	if holder.IsWaiterSetFull() {", "	if true {"}}},
 	{Name: "every read of a lock is weak", Test: "shared/engine/locking:TestLocker_StaleFirstReadTakesNothing", Edits: []Edit{{acquire, "a.read(ctx, remaining, round > 0)", "a.read(ctx, remaining, round < 0)"}}},
 	{Name: "an entity that a weak read does not find is missing", Test: "shared/engine:TestStart_FindsEntitiesThatAWeakReadDoesNotShow", Edits: []Edit{{"shared/engine/fetch_discovery.go", "range []bool{false, true} {", "range []bool{false} {"}}},
 	{Name: "a failed commit ends the wakeup", Edits: []Edit{{engineAdvance, "\t\tif !ok {\n\t\t\tif err := w.reload", "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tif err := w.reload"}}},
@@ -85,13 +85,15 @@ var locks = []Mutation{
 
 // lockPolls are mistakes about how soon an execution asks for its locks again. No law says that.
 var lockPolls = []Mutation{
-	{Name: "who is no waiter of a full holder asks again as late as a waiter", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	if !waitersFull {\n", "	if true {\n"}}},
-	{Name: "those who are no waiters ask again all at once", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "%1000)*pause/2000)", "%1000)*0 + pause/2)"}}},
-	{Name: "no message comes at the timer of who is no waiter", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	d.decision.DelayTimer = true\n", ""}}},
-	{Name: "each wake-up of who is no waiter sends another one", Test: "shared/lifecycle:TestDecide_TimersOfWhoIsNoWaiter", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "false {"}}},
-	{Name: "a late timer of who is no waiter stays", Test: "shared/lifecycle:TestDecide_TimersOfWhoIsNoWaiter", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "!due.IsZero() {"}}},
-	{Name: "who finds a set filled meanwhile believes to be a waiter of the holder", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{acquire, "full = full && !holder.Wakes(a.Execution)", "full = full && !heads[one.Execution].Wakes(a.Execution)"}}},
-	{Name: "who finds a set filled meanwhile believes to be a waiter of the reserver", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{acquire, "		full = !reserver.Wakes(a.Execution)\n", ""}}},
-	{Name: "a waiter in a full set believes to be none", Test: "shared/engine/locking:TestLocker_TellsThatTheSetOfWaitersIsFull", Edits: []Edit{{"shared/workflow/lock.go", "return !o.FullOfWaiters || slices.Contains(o.Waiters, waiter)", "return !o.FullOfWaiters"}}},
+	{Name: "an execution polls a full waiter set as late as a waiter", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	if !waiterSetFull {\n", "	if true {\n"}}},
+	{Name: "all executions poll a full waiter set at once", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "%1000)*(pause-pause/4)/1000)", "%1000)*0 + pause/2)"}}},
+	{Name: "no message comes at the time of a poll", Test: "shared/engine:TestLocks_EntityIsNotIdleWhileManyWait", Edits: []Edit{{lifecycleLocks, "	d.decision.DelayedWakeup = true\n", ""}}},
+	{Name: "each wake-up between two polls sends another one", Test: "shared/lifecycle:TestDecide_PollOfAFullWaiterSet", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "false {"}}},
+	{Name: "a timer that is later than the next poll stays", Test: "shared/lifecycle:TestDecide_PollOfAFullWaiterSet", Edits: []Edit{{lifecycleLocks, "!due.IsZero() && !due.After(d.now.Add(pause)) {", "!due.IsZero() {"}}},
+	{Name: "a waiter set of a holder that was filled meanwhile counts as one with room", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{acquire, "full = full && holder.RejectsWaiter(a.Execution)", "full = full && heads[one.Execution].RejectsWaiter(a.Execution)"}}},
+	{Name: "a waiter set of a reserver that was filled meanwhile counts as one with room", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{acquire, "		status, ok, err = store.AddReserverWaiter(", "		_, ok, err = store.AddReserverWaiter("}}},
+	{Name: "a waiter in a full set polls", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{"shared/workflow/lock.go", "return o.IsWaiterSetFull() && !slices.Contains(o.FullWaiterSet, waiter)", "return o.IsWaiterSetFull()"}}},
+	{Name: "polls of a full waiter set are strong reads", Test: "shared/engine:TestCost_WaitersOfOneHolderAreBounded", Edits: []Edit{{fetchBlocker, "!due.IsZero() && !due.After(w.now) {", "!due.IsZero() && false {"}}},
+	{Name: "an execution that was woken believes a weak read of a full waiter set", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchBlocker, "!due.IsZero() && !due.After(w.now) {", "!due.IsZero() {"}}},
 	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},
 }

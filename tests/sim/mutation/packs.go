@@ -150,7 +150,7 @@ var packs = []Mutation{
 var dispatches = []Mutation{
 	{Name: "renewed messages are not sent", Test: "shared/engine:TestEngine_QueueOutlastsItsMessages", Edits: []Edit{{redispatch, "d.redispatchDue(r, l, later(since, r.Step.DispatchedAt), now)", "d.redispatchDue(r, l, since, now)"}}},
 	{Name: "a pool that works on another step of the pipeline counts as idle", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, "\tif r.PoolLastSeen != nil {\n", "\tif false {\n"}}},
-	{Name: "deadlines wait for the sweep", Test: "shared/engine:TestDeadline_StartsNothingLater", Edits: []Edit{{engineAdvance, "\tw.sendDeadlineWakeup(ctx, from, next, d.DelayTimer)\n", ""}}},
+	{Name: "deadlines wait for the sweep", Test: "shared/engine:TestDeadline_StartsNothingLater", Edits: []Edit{{engineAdvance, "\tw.sendDeadlineWakeup(ctx, from, next, d.DelayedWakeup)\n", ""}}},
 	{Name: "messages outlive the deadline", Test: "shared/engine:TestDeadline_HoldsWithoutEngine", Edits: []Edit{{dispatcher, "\tif !r.Deadline.IsZero() && r.Deadline.Before(at) {\n", "\tif false {\n"}}},
 	{Name: "a pack that ends after the deadline wakes nobody", Test: "shared/worker:TestWorker_PackThatEndsAfterItsDeadlineWakesTheEngine", Edits: []Edit{{followUp, "len(set.Done)) || expired {", "len(set.Done)) {"}}},
 	{Name: "a wake-up out of time has no time to end the execution", Test: "shared/engine:TestFailures_WakeupsOutOfTimeEndTheExecution", Edits: []Edit{
