@@ -95,6 +95,47 @@ func TestRepeat_ReadsGrowLinearlyWithoutSomeEntities(t *testing.T) {
 	}
 }
 
+// The same if all jobs fail and the definition continues: what failed before is not read again for each step run.
+func TestRepeat_ReadsGrowLinearlyWithFailures(t *testing.T) {
+	const steps = "{label: one, functionBlock: p/pure:1, runOn: %s, continueOnError: true%s}, {label: two, functionBlock: p/pure:1, runOn: %s%s}"
+	const last = ", parameters: {last: '${has(one.result) ? one.result : 0}'}"
+	for name, steps := range map[string]string{
+		"a global step":                    fmt.Sprintf(steps, "global", "", "global", ""),
+		"a step on entities":               fmt.Sprintf(steps, "device", "", "global", ""),
+		"a step that reads others":         fmt.Sprintf(steps, "device", ", parameters: {before: '${zero.result}'}", "global", ""),
+		"a global step that may be read":   fmt.Sprintf(steps, "global", "", "global", last),
+		"a step on entities that are read": fmt.Sprintf(steps, "device", "", "device", last),
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads := map[int]float64{}
+			for _, count := range []int{20, 40} {
+				s := newHarness(t, 3)
+				failed := 0
+				s.Script = func(c harness.BlockCall) *harness.Outcome {
+					if c.Step != "one" {
+						return nil
+					}
+					failed++
+					return &harness.Outcome{FailCode: "REFUSED"}
+				}
+				list := strings.TrimSuffix(strings.Repeat("0,", count), ",")
+				s.Publish("w", "steps:\n  - {label: zero, functionBlock: p/pure:1, runOn: device}\n  - label: each\n    loop: {over: '${["+list+"]}', as: n}\n    workflow: {steps: ["+steps+"]}\n")
+				before := s.Consumed().ReadUnits["jobs"]
+				id := s.Start("w", harness.DeviceIDs(3)...)
+				settle(s)
+				s.ExpectState(id, sm.ExecutionCompletedAck)
+				if failed < count {
+					t.Errorf("%d jobs have failed in %d repetitions", failed, count)
+				}
+				reads[count] = s.Consumed().ReadUnits["jobs"] - before
+			}
+			if reads[20] == 0 || reads[40] > 9*reads[20]/4 {
+				t.Errorf("20 repetitions read %v units, 40 read %v", reads[20], reads[40])
+			}
+		})
+	}
+}
+
 // A retry of a step that repeats continues with the repetition that failed. The entity that failed
 // executes that one again, and all later ones; the others execute those that they have not
 // executed.

@@ -125,6 +125,7 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 		// entities planned it. So it changes nothing about them unless a job fails in it.
 		readmits := s.excluded[o.StepIndex] != nil && (o.Try != r.Try || o.OnlyFailed || o.Counts.NotExecuted > 0)
 		lost := o.Handled == 0 && o.Counts.Failed+o.Counts.Unknown+o.Unmet > 0 || readmits || o.Counts.NotExecuted > 0 && slices.Contains(reads, o.StepIndex)
+		lost = lost && !p.Program.ContinuesOnError(o.StepIndex) // who fails in such a step takes part in what follows
 		if !o.HasJobs() {
 			if previousRepeat {
 				s.request.Previous = map[workflow.EntityKey]bool{{}: true}
@@ -314,6 +315,12 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		later.first = o
 		if len(newer) >= max(1, len(locked)) || !o.OnlyFailed && len(later.of) > 0 && len(later.of) >= o.Jobs+o.Unmet {
 			continue
+		}
+		if c := o.Counts; !o.Open() && c.OK == 0 && c.Failed+c.Unknown+c.NotExecuted > 0 {
+			if newer == nil {
+				s.bindings.Results[o.StepIndex] = map[string]json.RawMessage{}
+			}
+			continue // it has no results
 		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err == nil {
