@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -73,8 +74,27 @@ func (d *decider) releaseNamed(c Command, data map[string]any) (ok bool, err err
 	if !d.keepOnly(kept.Without(named)) {
 		return false, workflow.Errorf(workflow.CodeLimit, "there is no room for the list of the %d entities that execution %s would keep: name more entities at once, or acknowledge all", kept.Without(named).Len(), d.execution.ID)
 	}
+	d.markReleased(c.Only)
 	data["entities"], data["released"], data["kept"] = names, kept.Both(named).Len(), d.execution.Kept.Len()
 	return true, nil
+}
+
+// markReleased says so of the failed entities that the result names.
+func (d *decider) markReleased(entities []workflow.EntityKey) {
+	if d.execution.Result == nil {
+		return
+	}
+	released := make(map[string]bool, len(entities))
+	for _, key := range entities {
+		released[key.String()] = true
+	}
+	result := *d.execution.Result
+	result.Named = slices.Clone(result.Named)
+	for i := range result.Named {
+		failed := &result.Named[i]
+		failed.Released = failed.Released || released[failed.Entity]
+	}
+	d.execution.Result = &result
 }
 
 // tryKept restricts a new try to the entities that the execution still holds.

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,30 @@ func TestDecide_NamesEntitiesOnlyWhereThereIsRoom(t *testing.T) {
 				t.Errorf("got %+v, %v", d.Next, err)
 			}
 		})
+	}
+}
+
+// An entity that is acknowledged or unlocked by its name is told apart from those to look at, without a
+// change to the execution as it was read.
+func TestDecide_MarksReleasedEntities(t *testing.T) {
+	a, b, c := workflow.EntityKey{Type: "device", ID: "a"}, workflow.EntityKey{Type: "device", ID: "b"}, workflow.EntityKey{Type: "device", ID: "c"}
+	entities := &lifecycle.ScopeEntities{List: []workflow.ScopeEntity{{Key: a, Place: 1}, {Key: b, Place: 2}, {Key: c, Place: 3}}}
+	for _, kind := range []lifecycle.CommandKind{lifecycle.CommandAcknowledge, lifecycle.CommandUnlock} {
+		x := &workflow.Execution{
+			ID: "x", State: sm.ExecutionFailedUnsafe, Version: 3, Epoch: 1, Try: 1, Scope: workflow.Scope{HeldEpoch: 1, Counts: map[string]int{"device": 3}},
+			Result: &workflow.Result{Named: []workflow.EntityFailure{{Entity: a.String()}, {Entity: b.String(), Released: true}, {Entity: c.String()}}},
+		}
+		d, err := lifecycle.Decide(x, lifecycle.Facts{Command: &lifecycle.Command{Kind: kind, Only: []workflow.EntityKey{c}}, Entities: entities}, policy, startTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var released []bool
+		for _, f := range slices.Concat(d.Next.Result.Named, x.Result.Named) {
+			released = append(released, f.Released)
+		}
+		if want := []bool{false, true, true, false, true, false}; !slices.Equal(released, want) {
+			t.Errorf("%s: released after and before: %v, want %v", kind, released, want)
+		}
 	}
 }
 

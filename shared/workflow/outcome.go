@@ -117,6 +117,10 @@ type EntityFailure struct {
 	Step    string        `json:"step"` // label
 	Code    string        `json:"code"`
 	Message string        `json:"message"`
+
+	// Released means that somebody has acknowledged or unlocked this entity by its name: the execution
+	// does not hold it any more.
+	Released bool `json:"released,omitempty"`
 }
 
 // LastEnd is how an execution had ended before a new try. It holds what is needed if that try ends

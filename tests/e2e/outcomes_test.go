@@ -64,8 +64,14 @@ func acknowledgeSomeEntities(c *fixture) {
 	c.waitForKind(first, workflow.WaitLock)
 	c.waitForKind(second, workflow.WaitLock)
 	path := c.entityType() + "/" + ids[0]
-	if x, err := c.Acknowledge(c.t.Context(), id, "checked by hand", path); err != nil || x.State != sm.ExecutionFailedUnsafe {
+	x, err := c.Acknowledge(c.t.Context(), id, "checked by hand", path)
+	if err != nil || x.State != sm.ExecutionFailedUnsafe || len(x.FailedEntities) != 2 {
 		c.t.Fatalf("%+v, %v", x, err)
+	}
+	for _, f := range x.FailedEntities {
+		if f.Released != (f.Entity == path) {
+			c.t.Errorf("after %s was acknowledged: %+v", path, f)
+		}
 	}
 	c.waitEnded(first, sm.ExecutionCompletedAck)
 	c.waitForKind(second, workflow.WaitLock)

@@ -50,7 +50,11 @@ func DescribeEntities(x views.ExecutionView) string {
 		fmt.Fprintf(&b, "Entities: %s.\n", strings.Join(counts, ", "))
 	}
 	for _, f := range x.FailedEntities {
-		b.WriteString(OneLine(fmt.Sprintf("  %s  %s  step %s  %s: %s", f.Entity, f.Outcome, f.Step, f.Code, f.Message)) + "\n")
+		released := ""
+		if f.Released {
+			released = ", released"
+		}
+		b.WriteString(OneLine(fmt.Sprintf("  %s  %s%s  step %s  %s: %s", f.Entity, f.Outcome, released, f.Step, f.Code, f.Message)) + "\n")
 	}
 	if more := failedCount(x) - len(x.FailedEntities); more > 0 && len(x.FailedEntities) > 0 {
 		fmt.Fprintf(&b, "  and %d more", more)

@@ -268,11 +268,12 @@ func TestDescribeEntities_NamesWhatFailed(t *testing.T) {
 	x := views.ExecutionView{
 		ID: "x-1", State: sm.ExecutionFailedUnsafe, Outcome: &unsafe,
 		EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntitySucceeded: 37, workflow.EntityFailedSafe: 1, workflow.EntityFailedUnsafe: 2},
-		FailedEntities: []workflow.EntityFailure{{Entity: "device/sw-7", Outcome: workflow.EntityFailedUnsafe, Step: "reload", Code: "TIMEOUT", Message: "no answer\nwithin 5s"}},
+		FailedEntities: []workflow.EntityFailure{{Entity: "device/sw-7", Outcome: workflow.EntityFailedUnsafe, Step: "reload", Code: "TIMEOUT", Message: "no answer\nwithin 5s"}, {Entity: "device/sw-8", Outcome: workflow.EntityFailedUnsafe, Step: "reload", Code: "TIMEOUT", Message: "no answer", Released: true}},
 	}
 	want := `Entities: 37 SUCCEEDED, 1 FAILED_SAFE, 2 FAILED_UNSAFE.
   device/sw-7  FAILED_UNSAFE  step reload  TIMEOUT: no answer\nwithin 5s
-  and 2 more: "lockstep jobs x-1 --all" lists the jobs of all
+  device/sw-8  FAILED_UNSAFE, released  step reload  TIMEOUT: no answer
+  and 1 more: "lockstep jobs x-1 --all" lists the jobs of all
 Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockstep retry x-1" tries again on those that are still locked.
 `
 	if got := DescribeEntities(x); got != want {

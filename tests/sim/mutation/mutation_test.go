@@ -79,4 +79,7 @@ func TestMutation_ListedInDocs(t *testing.T) {
 	if rows != len(mutation.All()) {
 		t.Errorf("docs/simulation.md has %d rows for %d mistakes", rows, len(mutation.All()))
 	}
+	if want := fmt.Sprintf("Of the %d,%03d mistakes", rows/1000, rows%1000); !strings.Contains(table, want) {
+		t.Errorf("docs/simulation.md does not say %q", want)
+	}
 }
