@@ -1,6 +1,7 @@
 package mutation_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
