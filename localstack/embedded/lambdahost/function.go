@@ -121,13 +121,9 @@ func (d *DeployedFunction) Invoke(ctx context.Context, payload []byte) ([]byte, 
 	if !d.host.beginInvocation() {
 		return nil, ErrClosed
 	}
-	v := newInvocation(payload, time.Now())
+	v := newInvocation(payload, &d.counts.errors, time.Now())
 	go func() {
 		<-v.done // counts the invocation until its end, even without its caller
-		var failure *FunctionError
-		if errors.As(v.err, &failure) {
-			d.counts.errors.Add(1)
-		}
 		d.host.invocations.Done()
 	}()
 	d.submit(v)

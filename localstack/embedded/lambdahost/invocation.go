@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,7 @@ type invocation struct {
 	id          string
 	traceHeader string
 	payload     []byte
+	failures    *atomic.Int64 // incremented if it fails, before done is closed
 
 	// Guarded by DeployedFunction.mu: how many environments had been started before it
 	// began to wait, and how many failed starts since then are charged to it.
@@ -72,8 +74,8 @@ type invocation struct {
 	err   error
 }
 
-func newInvocation(payload []byte, now time.Time) *invocation {
-	return &invocation{id: newID(), traceHeader: newTraceHeader(now), payload: payload, done: make(chan struct{})}
+func newInvocation(payload []byte, failures *atomic.Int64, now time.Time) *invocation {
+	return &invocation{id: newID(), traceHeader: newTraceHeader(now), payload: payload, failures: failures, done: make(chan struct{})}
 }
 
 // finish ends the invocation and reports whether it was the first call.
@@ -82,6 +84,10 @@ func (v *invocation) finish(reply []byte, err error) bool {
 	v.once.Do(func() {
 		v.reply, v.err = reply, err
 		first = true
+		var failure *FunctionError
+		if errors.As(err, &failure) {
+			v.failures.Add(1)
+		}
 		close(v.done)
 	})
 	return first
