@@ -2,6 +2,7 @@ package lambdahost
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log"
@@ -105,13 +106,14 @@ func (e *environment) runProcess() (exit string, err error) {
 	if err != nil {
 		return "", err
 	}
-	server := &http.Server{Handler: process.ProgramsOnly(listener.Addr().String(), e.runtimeAPI()), ErrorLog: log.New(io.Discard, "", 0)}
+	secret := "/" + rand.Text() // which only the process knows: it is in its environment
+	server := &http.Server{Handler: process.ProgramsOnly(listener.Addr().String(), http.StripPrefix(secret, e.runtimeAPI())), ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer func() { _ = server.Close() }()
 
 	spec := e.fn.spec
 	cmd := exec.Command(spec.Binary)
-	cmd.Env = e.fn.environ(listener.Addr().String(), newID())
+	cmd.Env = e.fn.environ(listener.Addr().String()+secret, newID())
 	cmd.Dir = filepath.Dir(spec.Binary)
 	out := h.log.writer(spec.Name)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -187,26 +188,28 @@ func TestDeployedFunction_EnvironmentMatchesAWS(t *testing.T) {
 	}
 }
 
-// The Runtime API of a process is for that program: a page in a browser gets no event of it, and
-// answers none, also not under a name of its own.
-func TestDeployedFunction_RuntimeAPIRefusesPages(t *testing.T) {
+// The Runtime API of a process is for that program: another one that finds its port gets no event of it
+// and answers none, nor does a page in a browser, also not under a name of its own.
+func TestDeployedFunction_RuntimeAPIRefusesOthers(t *testing.T) {
 	h, _ := newHost(t, lambdahost.Options{})
 	fn := deploy(t, h, lambdahost.Function{Name: "api"})
-	address := ""
+	address, secret := "", ""
 	for _, e := range mustInvoke(t, fn, event("about", "")).Env {
 		if v, ok := strings.CutPrefix(e, "AWS_LAMBDA_RUNTIME_API="); ok {
-			address = v
+			address, secret, _ = strings.Cut(v, "/")
 		}
 	}
 	for name, c := range map[string]struct {
-		host, origin string
-		want         int
+		host, path, origin string
+		want               int
 	}{
-		"a program":    {address, "", http.StatusBadRequest}, // it names no invocation
-		"a page":       {address, "https://evil.example", http.StatusForbidden},
-		"another name": {"evil.example", "", http.StatusForbidden},
+		"the program":      {address, secret, "", http.StatusBadRequest}, // it names no invocation
+		"another program":  {address, "", "", http.StatusNotFound},
+		"one that guesses": {address, strings.Repeat("A", len(secret)), "", http.StatusNotFound},
+		"a page":           {address, secret, "https://evil.example", http.StatusForbidden},
+		"another name":     {"evil.example", secret, "", http.StatusForbidden},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/2018-06-01/runtime/invocation/x/response", strings.NewReader("{}"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+path.Join(address, c.path, "2018-06-01/runtime/invocation/x/response"), strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
