@@ -237,6 +237,7 @@ func (w *simulation) checkStoredOutcomes(id string) *invariant.Violation {
 	if x.Result == nil || x.Result.Stored == nil || !x.DiscardedAt.IsZero() || w.checker.PredatesRestore(id) {
 		return nil
 	}
+	w.storedOutcomes++
 	read := w.Load(id)
 	if err := engine.ReadOutcomes(context.Background(), w.Open().Packs, read); err != nil || !maps.EqualFunc(read.Result.Sets, x.Result.Sets, workflow.Places.Equal) {
 		return &invariant.Violation{Invariant: "what became of each entity is told", Text: fmt.Sprintf("%s has decided %v, but stored %v: %v", id, x.Result.Sets, read.Result.Sets, err)}

@@ -19,13 +19,14 @@ import (
 
 // Result is the result of one seed.
 type Result struct {
-	Seed          uint64
-	Calls         int // of ports and of blocks
-	Executions    int
-	SimulatedTime time.Duration
-	Digest        uint64 // of all calls in their order
-	Faults        []InjectedFault
-	Violation     *invariant.Violation // nil if all invariants hold
+	Seed           uint64
+	Calls          int // of ports and of blocks
+	Executions     int
+	SimulatedTime  time.Duration
+	StoredOutcomes int    // executions whose outcomes are in items of their own, as they were compared
+	Digest         uint64 // of all calls in their order
+	Faults         []InjectedFault
+	Violation      *invariant.Violation // nil if all invariants hold
 }
 
 // simulation is the simulation of one seed in progress.
@@ -48,6 +49,7 @@ type simulation struct {
 	actions            []action
 	lastSweep          time.Time
 	nextRoundAt        time.Time  // when an operator acknowledges executions next
+	storedOutcomes     int        // how many executions checkStoredOutcomes has compared
 	otherVerbs         int        // how often that operator used a command other than acknowledge
 	anew               *rand.Rand // draws how executions that ended unsafely are retried, see retryAnew
 	anewLeft           int        // how many such retries are left
@@ -125,6 +127,7 @@ func (w *simulation) run() (r Result) {
 		w.current = nil
 		w.killAll()
 		r.Calls, r.Executions, r.SimulatedTime = w.CallCount(), max(len(w.States(harness.Caller.Tenant)), len(w.executions)), w.elapsed()
+		r.StoredOutcomes = w.storedOutcomes
 		r.Digest, r.Faults = w.digest, w.faultPlan.injectedFaults()
 	}()
 	for w.next() {

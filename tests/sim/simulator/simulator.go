@@ -22,7 +22,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim"
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -251,7 +250,8 @@ func definitionName(n int) string { return fmt.Sprintf("w%d", n) }
 // Summary sums up the results of many seeds.
 type Summary struct {
 	Seeds, Executions, Calls, Faults int
-	SimulatedTime                    time.Duration
+	SimulatedHours                   float64  // a Duration ends at 2.56 million hours
+	StoredOutcomes                   int      // see Result
 	Failed                           []Result // in order of their seeds
 }
 
@@ -260,7 +260,8 @@ func (s *Summary) add(r Result) {
 	s.Executions += r.Executions
 	s.Calls += r.Calls
 	s.Faults += len(r.Faults)
-	s.SimulatedTime += r.SimulatedTime
+	s.SimulatedHours += r.SimulatedTime.Hours()
+	s.StoredOutcomes += r.StoredOutcomes
 	if r.Violation != nil {
 		s.Failed = append(s.Failed, r)
 		slices.SortFunc(s.Failed, func(a, b Result) int { return int(int64(a.Seed) - int64(b.Seed)) })

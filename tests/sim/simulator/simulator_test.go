@@ -12,7 +12,7 @@ import (
 // TestSimulator_InvariantsHoldForAllSeeds simulates some hundred seeds.
 func TestSimulator_InvariantsHoldForAllSeeds(t *testing.T) {
 	sum := RunSeeds(0, 300, 2, 5, nil)
-	t.Logf("%d seeds, %d executions, %d calls, %d faults, %s of simulated time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedTime)
+	t.Logf("%d seeds, %d executions, %d calls, %d faults, %.0f hours of simulated time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedHours)
 	for _, r := range sum.Failed {
 		t.Errorf("seed %d: %v", r.Seed, r.Violation)
 	}
