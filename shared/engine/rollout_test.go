@@ -354,6 +354,37 @@ func TestRollout_CannotStopAfterWhatCannotBeUndone(t *testing.T) {
 	}
 }
 
+// A step without entities that an earlier try has left in doubt is one that cannot be undone: a later failure in its wave
+// is one of the execution, and a retry begins with the step that failed, not with one in which tolerated entities failed.
+func TestRollout_CannotStopAfterADoubtOfAnEarlierTry(t *testing.T) {
+	notes := 0
+	s, id := rolledOut(t, 4, `steps:
+  - {label: all, rollout: {batches: [2], failureTolerance: 1}, workflow: {steps: [{label: one, functionBlock: p/again:1, runOn: device}, {label: note, functionBlock: p/once:1, runOn: global}]}}
+`, func(c harness.BlockCall) *harness.Outcome {
+		if c.Entity == "" {
+			notes++
+		}
+		if c.Entity == "d000" || c.Entity == "" && notes == 2 {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return &harness.Outcome{Crash: c.Entity == "" && notes == 1}
+	})
+	settle(s)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	again := func() *workflow.Execution {
+		retry(s, id, views.RetryRequest{Reason: "again"})
+		settle(s)
+		return s.Load(id)
+	}
+	if x := again(); x.State != sm.ExecutionFailedUnsafe || x.StoppedRollout() != nil || x.Error == nil || x.Error.Step != "note" {
+		t.Errorf("%s, stopped %+v: %+v", x.State, x.StoppedRollout(), x.Error)
+	}
+	before := len(s.CallsOf(id))
+	if again(); !slices.Equal(s.CallsOf(id)[before:before+1], []string{"note EXECUTE"}) {
+		t.Errorf("the third try calls %v", s.CallsOf(id)[before:])
+	}
+}
+
 // Between two waves a rollout pauses. It keeps its locks, waits once after each wave, and not
 // after the last one.
 func TestRollout_Pauses(t *testing.T) {

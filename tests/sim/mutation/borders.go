@@ -5,6 +5,7 @@ import "slices"
 // borders are mistakes where values come in from outside and go out again. No scenario of the
 // simulation has hostile answers, queues that refuse characters, or terminals. A test detects each.
 var borders = []Mutation{
+	{Name: "a wave stops by itself that an earlier try has left in doubt", Test: "shared/engine:TestRollout_CannotStopAfterADoubtOfAnEarlierTry", Edits: []Edit{{"shared/lifecycle/rollout.go", "if !d.sameWave(r, failed) || d.node(r).OnEntities() {", "if !d.sameWave(r, failed) || d.node(r).OnEntities() || r.Try < failed.Try {"}}},
 	{Name: "jobs that were passed over once stay so while they are behind others", Test: "shared/engine:TestEngine_WaitsBehindOthersAfterItWasPassed", Edits: []Edit{{"shared/lifecycle/report.go", "if f.Behind && r.PassedOver() {", "if false && r.PassedOver() {"}}},
 	{Name: "whoever finishes a pack while the engine looks is no worker", Test: "shared/engine/dispatch:TestDispatcher_QueueOfOthersIsNotUnclaimed", Edits: []Edit{{redispatch, "own && mark.At.After(now.Add(-d.Skew))", "own && mark.At.IsZero()"}}},
 	{Name: "jobs may be given up later than their messages are sent anew", Test: "shared/config:TestParse_RefusesInvalidSettings", Edits: []Edit{{"shared/config/validate.go", "requirePair(c.Job.Unclaimed <= longest,", "requirePair(c.Job.Unclaimed > 0,"}}},

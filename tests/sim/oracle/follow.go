@@ -100,6 +100,9 @@ type FlowRun struct {
 	// out. from is its first entry; over means that nothing is left to do in it.
 	Late func(r *FlowRun, fork, branch, from int, over bool) bool
 
+	// LeftInDoubt reports whether an earlier try has left a wave so that it cannot be undone by itself.
+	LeftInDoubt func(wave string) bool
+
 	Entered []FlowEntry
 	Failed  *FlowFailure // nil if the execution completes
 	Pending bool         // it is not over

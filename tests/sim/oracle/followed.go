@@ -150,7 +150,7 @@ func (f *followed) followTo(x *workflow.Execution, try int) *FlowRun {
 			}
 			return false
 		},
-		Late: f.isLate,
+		Late: f.isLate, LeftInDoubt: f.leftInDoubt,
 		Cancelled: func(label string, n int) bool {
 			r := find(label, n)
 			return r != nil && r.Status == sm.StepCancelled

@@ -28,6 +28,8 @@ type retried struct {
 
 	branches keptBranches   // that the present try does not execute again
 	stand    []keptBranches // that earlier tries have not executed again, of steps that stood when the current try began
+
+	doubts map[int]string // of step runs that an earlier try has left in doubt and a later one makes again: in which round; by Seq
 }
 
 // flowTry is a try, with the number of the entry with which it began.
@@ -174,7 +176,8 @@ func (f *followed) begin(before, after *workflow.Execution) {
 // cut keeps what stands of an execution when a try begins, and records who is done with what comes
 // then.
 func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches map[int]bool) {
-	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches), stand: f.retries.standing(run, t.at)}
+	next := retried{done: map[string]map[string]keptJob{}, branches: f.keptBranches(run, t.at, branches), stand: f.retries.standing(run, t.at), doubts: map[int]string{}}
+	maps.Copy(next.doubts, f.retries.doubts)
 	called := map[string]bool{} // by the last try
 	for i := f.present().at; i < len(run.Entered); i++ {
 		if f.retries.branches.keeps(&run.Entered[i]) {
@@ -195,6 +198,12 @@ func (f *followed) cut(x *workflow.Execution, run *FlowRun, t flowTry, branches 
 		}
 		if r == nil || next.branches.keeps(e) {
 			continue
+		}
+		if s := f.definition.Find(e.Label); s != nil && s.Block != "" && !s.OnDevices {
+			var o FlowOutcome
+			if f.lost(r, s, &o); o.Doubt {
+				next.doubts[r.Seq] = e.Time
+			}
 		}
 		place := next.at(e.place())
 		maps.Copy(place, e.Keep)
@@ -277,6 +286,7 @@ func (f *followed) since(t *flowTry, last int) int {
 // says so.
 func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok bool) {
 	since := f.since(t, last)
+	f.endWhereItWasEnded(run)
 	at = len(run.Entered)
 	came, next := run.Failed == nil && !run.Pending, false
 	if !came || run.Stop != nil {
@@ -354,6 +364,31 @@ func (f *followed) beginning(run *FlowRun, t *flowTry, last int) (at int, ok boo
 		at = slices.IndexFunc(run.Entered, func(o FlowEntry) bool { return o.Label == e.Label })
 	}
 	return at, true
+}
+
+// leftInDoubt reports whether an earlier try has left a step of a wave in doubt that has no entities, and nothing has
+// undone it: then the wave cannot be undone by itself, and a failure in it is one of the execution.
+func (f *followed) leftInDoubt(wave string) bool {
+	for seq, time := range f.retries.doubts {
+		undone := slices.ContainsFunc(f.x.StepRuns, func(u workflow.StepRun) bool {
+			return u.Kind == workflow.JobRollback && u.Undoes == seq && u.Status == sm.StepCompleted
+		})
+		if !undone && (time == wave || strings.HasPrefix(time, wave+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// endWhereItWasEnded cuts what was followed behind the first step that the try has not entered: steps that only set
+// variables are followed without anybody executing them. Then the execution has not come to its end: a limit, for
+// example, has ended it before that step.
+func (f *followed) endWhereItWasEnded(run *FlowRun) {
+	at := slices.IndexFunc(run.Entered, func(e FlowEntry) bool { return f.find(e.Label, e.Nth) == nil })
+	if at < 0 || f.branches[run.Entered[at].Label] != "" || run.Failed != nil && at == len(run.Entered)-1 {
+		return
+	}
+	run.Entered, run.Failed, run.Stop, run.Pending = run.Entered[:at+1], nil, nil, true
 }
 
 // anyUndone reports whether a rollback since a try has called a block for a job of a step run.

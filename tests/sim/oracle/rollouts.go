@@ -188,12 +188,12 @@ func (r *FlowRun) rollout(s *defgen.FlowStep) flowEnd {
 		breakable := r.breakable
 		begun, r.lastWave, r.wave, r.breakable = true, i, w, false
 		r.times = append(r.times, fmt.Sprintf("%s.%d:%d", s.Label, rollout, i))
-		end := r.list(s.Inner)
+		end, wave := r.list(s.Inner), strings.Join(r.times, "/")
 		r.times = r.times[:len(r.times)-1]
 		r.wave, r.breakable = nil, breakable
 		switch {
 		case end.failed == nil:
-		case end.failed == pending || s.Rollout.RollbackAll || end.failed.Whole:
+		case end.failed == pending || s.Rollout.RollbackAll || end.failed.Whole || r.LeftInDoubt(wave):
 			return end
 		default:
 			return stop(i, end.failed)
