@@ -47,8 +47,8 @@ type Checker struct {
 	MayBreak func(id string) bool
 	// Retention is how long an ended execution is kept, 0 for ever.
 	Retention time.Duration
-	// Polled reports whether programs poll for packs in this scenario.
-	Polled bool
+	// Polled reports whether a program that polls has claimed a pack.
+	Polled func(*workflow.Pack) bool
 	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)
 
@@ -64,7 +64,8 @@ type Checker struct {
 
 	newlyAcknowledged, newlyRemoved []string
 
-	forgottenJobs map[string]bool // jobs whose calls a restore removed from the tables
+	polled        map[workflow.StepRunKey]bool // whether a program has claimed one of its packs
+	forgottenJobs map[string]bool              // jobs whose calls a restore removed from the tables
 
 	violation *Violation
 }
@@ -94,7 +95,7 @@ func New() *Checker {
 	return &Checker{
 		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{}, locksBefore: map[workflow.EntityKey]workflow.Lock{},
 		packs: map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{},
-		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{},
+		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{}, polled: map[workflow.StepRunKey]bool{},
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 )
 
 var executions = []Mutation{
+	{Name: "an execution ends at half of the step runs that it may have", Edits: []Edit{{"shared/lifecycle/bounds.go", "\treturn d.policy.MaxStepRuns\n", "\treturn d.policy.MaxStepRuns / 2\n"}}},
 	{Name: "a cancel is accepted during a rollback", Edits: []Edit{
 		{rows, "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting})...),\n", "slices.Concat(executionBeforeRunning, []ExecutionState{ExecutionRunning, ExecutionWaiting, ExecutionRollback})...),\n"},
 		{rows, `		{On: []Event{EventCancelRequested}, From: stateNames(ExecutionRollback), Verdict: Refuse, Reason: "a rollback is never interrupted: half undone is worse than done or undone"},

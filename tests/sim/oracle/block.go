@@ -96,7 +96,7 @@ func (blockRule) ended(x *execution, r *workflow.StepRun, n int, p *plan) {
 // called reports whether a block was called for a job: in its first attempt, or in any where a program
 // may have had the first.
 func called(x *execution, r *workflow.StepRun, index int) bool {
-	for attempt := 1; attempt == 1 || x.Polled && attempt <= len(x.records[r.Seq][index]); attempt++ {
+	for attempt := 1; attempt == 1 || x.polled[r.Seq] && attempt <= len(x.records[r.Seq][index]); attempt++ {
 		if x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt)] != nil {
 			return true
 		}
@@ -108,5 +108,5 @@ func called(x *execution, r *workflow.StepRun, index int) bool {
 // known, or the program that had polled the job did not call it in its time.
 func unsent(x *execution, r *workflow.StepRun, index int) bool {
 	c, _ := x.latest(r.Seq, index)
-	return c.unsent || c.code == workflow.JobCodeUnknown || x.Polled && c.failed == workflow.FailureTimeout
+	return c.unsent || c.code == workflow.JobCodeUnknown || x.polled[r.Seq] && c.failed == workflow.FailureTimeout
 }

@@ -293,10 +293,16 @@ func (f *followed) checkCompleted(run *FlowRun, all bool) {
 }
 
 // checkFailed requires that an execution fails where its steps do. The lack of a worker for its
-// jobs, a limit, or an operator may end it anywhere.
+// jobs, the limit of step runs once it has so many, or an operator may end it anywhere.
 func (f *followed) checkFailed(run *FlowRun) {
 	x := f.x
-	if x.Error == nil || len(x.StepRuns) == 0 || !f.follows(x.Error) {
+	if x.Error == nil || len(x.StepRuns) == 0 {
+		return
+	}
+	if s := f.definition.Find(x.Error.Step); x.Error.Code == workflow.FailureLimit && (s == nil || s.While == nil && !s.Starts) && len(x.StepRuns) < f.MaxStepRuns {
+		f.Failf(lawFollows, "%s has failed with %s in %s: it has %d step runs, and may have %d", x.ID, x.Error.Code, x.Error.Step, len(x.StepRuns), f.MaxStepRuns)
+	}
+	if !f.follows(x.Error) {
 		return
 	}
 	if run.Failed == nil || run.Failed.Step != x.Error.Step || run.Failed.Code != x.Error.Code {

@@ -56,9 +56,11 @@ type Oracle struct {
 	Failf func(law, format string, args ...any)
 
 	Now time.Time
-	// Polled reports whether programs poll for packs in this scenario. A job that one of them has
-	// polled counts as started, and may time out, or be taken over, before its block is called.
-	Polled bool
+	// Polled reports whether a program that polls has claimed a pack. A job that it has polled counts
+	// as started, and may time out, or be taken over, before its block is called.
+	Polled func(*workflow.Pack) bool
+	// MaxStepRuns is how many step runs an execution may have.
+	MaxStepRuns int
 	// KnownSince is the time since which the process that makes the current call has known what it
 	// decides by. Skew is how far a clock may be wrong.
 	KnownSince time.Time
@@ -141,6 +143,7 @@ type execution struct {
 	stepping  stepping          // what operators have let it do
 	live      bool              // it counts as live
 	forgotten bool              // it is older than the restore of the tables
+	polled    map[int]bool      // step runs of which a program that polls has claimed a pack, by Seq
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
 }
 
@@ -234,7 +237,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 }
 
 func (o *Oracle) newExecution(first *workflow.Execution) *execution {
-	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}, enteredAt: map[int]time.Time{}}
+	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}, enteredAt: map[int]time.Time{}, polled: map[int]bool{}}
 	o.executions[first.ID] = x
 	_, name, _ := strings.Cut(first.Workflow.String(), "/")
 	name, _, _ = strings.Cut(name, ":")
@@ -321,6 +324,7 @@ func (o *Oracle) PackWritten(p *workflow.Pack) {
 	if x.records[seq] == nil {
 		x.records[seq] = map[int]map[int]code{}
 	}
+	x.polled[seq] = x.polled[seq] || o.Polled(p)
 	for _, rec := range p.Jobs {
 		c := code{code: rec.Code}
 		if rec.Failure != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/sim"
@@ -51,6 +52,9 @@ func (w *simulation) preparePrograms() {
 		return polledQueue{w, w.PoolQueue(pool)}
 	}, func(string) bool { return true })
 }
+
+// claimedByProgram reports whether a program has claimed a pack.
+func claimedByProgram(p *workflow.Pack) bool { return strings.HasPrefix(p.Worker, "program") }
 
 // isPolled reports whether a program receives the next message of the pool.
 func (w *simulation) isPolled() bool {

@@ -110,7 +110,7 @@ func (t *Simulator) Run(seed uint64, cut Cut, trace func(format string, args ...
 	w.checker.MayBreak = w.mayBreak
 	w.faultPlan = newFaultPlan(seed, p.FaultProfile, w.elapsed, cut.allowsFault)
 	w.watchPlans()
-	w.checker.Polled, w.plans.Polled = p.PolledOneIn > 0, p.PolledOneIn > 0
+	w.checker.Polled, w.plans.Polled, w.plans.MaxStepRuns = claimedByProgram, claimedByProgram, t.Engine.Policy.MaxStepRuns
 	w.preparePrograms()
 	t.QueueFaults = p.FaultProfile.QueueFaults
 	t.Faults = w.faultFor
