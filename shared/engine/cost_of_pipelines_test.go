@@ -50,3 +50,47 @@ func TestCost_LanesThatTheEngineSendsGrowLinearly(t *testing.T) {
 		}
 	}
 }
+
+// A lane reads the results of a step before its pipeline for all entities, so that these reads grow with the square of
+// the entities, and not faster. Of a step in which some failed it reads only what failed. docs/limits.md says what this
+// test logs.
+func TestCost_LanesThatReadWhatWasBefore(t *testing.T) {
+	const parallel = "config: {failureTolerance: 60%, onEntityFailure: leave, executionStrategy: {parallel: true}}\n"
+	const read = ", parameters: {before: '${zero.result}'}"
+	for name, c := range map[string]struct {
+		definition string
+		square     int // read units for each pair of entities
+	}{
+		"without":         {parallel + stepsYAML("zero again device", "all pure global", "one once device", "two once device"), 0},
+		"a result":        {parallel + stepsYAML("zero again device", "all pure global", "one once device "+read, "two once device"), 1},
+		"a failure":       {parallel + stepsYAML("zero again device", "all pure global", "one once device", "two once device"), 0},
+		"a result, steps": {"config: {failureTolerance: 60%}\n" + stepsYAML("zero again device", "all pure global", "one once device "+read, "two once device"), 0},
+	} {
+		for _, devices := range []int{100, 200, 400} {
+			o := harness.Options()
+			o.Policy.PackSize, o.Policy.MinPackedJobs = 1, devices+1
+			s := harness.New(t, 1, o)
+			s.RegisterBlocks()
+			s.ImportDevices(fourDigitIDs(devices)...)
+			s.Script = func(call harness.BlockCall) *harness.Outcome {
+				if call.Step == "zero" && call.Entity == "d0000" && name == "a failure" {
+					return &harness.Outcome{FailCode: "REFUSED"}
+				}
+				return &harness.Outcome{Result: []byte(`"r"`)}
+			}
+			s.Publish("w", c.definition)
+			before := s.Consumed()
+			id := s.Start("w", fourDigitIDs(devices)...)
+			for s.Deliver() {
+			}
+			settle(s)
+			s.ExpectState(id, sm.ExecutionCompletedAck)
+			after := s.Consumed()
+			jobs, executions := after.ReadUnits["jobs"]-before.ReadUnits["jobs"], after.ReadUnits["executions"]-before.ReadUnits["executions"]
+			t.Logf("%s, %d devices: %v read units of jobs, %v of executions", name, devices, jobs, executions)
+			if most := float64(devices * (15 + c.square*devices)); jobs > most {
+				t.Errorf("%s, %d devices: %v read units of jobs, want at most %v", name, devices, jobs, most)
+			}
+		}
+	}
+}

@@ -136,6 +136,45 @@ func TestRepeat_ReadsGrowLinearlyWithFailures(t *testing.T) {
 	}
 }
 
+// Failures that a tolerance allows, and updates that jobs ask for, are read again for each step run after them: their reads
+// grow with the square of the step runs that have some, and not faster. docs/limits.md says what this test logs.
+func TestRepeat_ReadsOfWhatEachRepetitionLeaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		leaves func(number int, entity string) *harness.Outcome
+		square int // read units for each pair of repetitions
+	}{
+		"nothing": {func(int, string) *harness.Outcome { return nil }, 0},
+		"a failure": {func(number int, entity string) *harness.Outcome {
+			if entity == harness.DeviceIDs(number)[number-1] {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}, 1},
+		"an update": {func(number int, _ string) *harness.Outcome {
+			return &harness.Outcome{SetAttributes: map[string]any{"n": number}}
+		}, 15},
+	} {
+		for _, count := range []int{10, 20, 40} {
+			s := newHarness(t, 50)
+			calls := map[string]int{}
+			s.Script = func(call harness.BlockCall) *harness.Outcome {
+				calls[call.Entity]++
+				return c.leaves(calls[call.Entity], call.Entity)
+			}
+			s.Publish("w", fmt.Sprintf("config: {failureTolerance: 100%%}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: device, repeat: {count: %d}}]\n", count))
+			before := s.Consumed().ReadUnits["jobs"]
+			id := s.Start("w", harness.DeviceIDs(50)...)
+			settle(s)
+			x := s.ExpectState(id, sm.ExecutionCompletedAck)
+			reads := s.Consumed().ReadUnits["jobs"] - before
+			t.Logf("%d repetitions that each leave %s: %v read units of jobs", len(x.StepRuns), name, reads)
+			if most := float64(count * (70 + c.square*count)); len(x.StepRuns) != count || reads > most {
+				t.Errorf("%d repetitions that each leave %s: %v read units of jobs, want at most %v", len(x.StepRuns), name, reads, most)
+			}
+		}
+	}
+}
+
 // A retry of a step that repeats continues with the repetition that failed. The entity that failed
 // executes that one again, and all later ones; the others execute those that they have not
 // executed.

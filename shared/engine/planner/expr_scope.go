@@ -135,6 +135,14 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 		if !lost && !o.HasUpdates && !previousRepeat && !alreadyOK && !redone {
 			continue
 		}
+		if !readmits && !o.HasUpdates && !previousRepeat && !alreadyOK && !redone { // it only says who is left out
+			got, err := p.loadLost(ctx, x, o)
+			if err != nil {
+				return nil, err
+			}
+			s.exclude(p, x, o, got)
+			continue
+		}
 		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
 		if err != nil {
 			return nil, err

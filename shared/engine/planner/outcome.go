@@ -95,6 +95,36 @@ func (p *Planner) loadOutcome(ctx context.Context, x *workflow.Execution, r *wor
 	return o, nil
 }
 
+// loadLost reads who failed in a step run. Of one that has ended outside pipelines it reads no packs but those of the
+// lanes in which somebody did, so that the others are not in the outcome.
+func (p *Planner) loadLost(ctx context.Context, x *workflow.Execution, r *workflow.StepRun) (*outcome, error) {
+	if r.Open() || r.Pipeline > 0 || p.outcomes[r.Seq] != nil {
+		return p.loadOutcome(ctx, x, r)
+	}
+	if o, ok := p.lost[r.Seq]; ok {
+		return o, nil
+	}
+	packs, lanes, err := p.Dispatcher.ReadUnsuccessful(ctx, p.bareStepRun(r))
+	if err != nil {
+		return nil, err
+	}
+	planned, err := p.jobEntities(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	o := newOutcome()
+	jobs := slices.DeleteFunc(slices.Clone(planned.Jobs), func(j workflow.JobInput) bool { return !lanes[j.Index/max(1, r.PackSize)] })
+	if err := o.collect(r, jobs, packs); err != nil {
+		return nil, err
+	}
+	o.addUnmet(planned.Unmet)
+	if p.lost == nil {
+		p.lost = map[int]*outcome{}
+	}
+	p.lost[r.Seq] = o
+	return o, nil
+}
+
 // jobsIn returns the jobs of a step run whose packs have been read. Only their indexes and entities are valid. A
 // step run of a pipeline is not planned if each of its jobs has a record: its jobs have the numbers of their entities.
 func (p *Planner) jobsIn(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs []*workflow.Pack) (plan.JobPlan, error) {

@@ -52,6 +52,7 @@ type Planner struct {
 	plans    map[lifecycle.Need]plan.JobPlan
 	scopes   map[lifecycle.Need]*exprScope // for step runs of pipelines
 	outcomes map[int]*outcome              // by StepRunSeq, for step runs that have ended
+	lost     map[int]*outcome              // likewise, of those who failed
 	values   map[string]json.RawMessage    // values of step runs, by digest
 	lists    map[int][]json.RawMessage     // lists of loops and foreach, by StepRunSeq
 	waves    map[int]*dividedWaves         // waves of rollouts, by StepRunSeq
@@ -63,7 +64,7 @@ type Planner struct {
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes, p.lists, p.waves, p.paths, p.places = nil, nil, nil, nil, nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lost, p.lists, p.waves, p.paths, p.places = nil, nil, nil, nil, nil, nil, nil, nil
 	}
 }
 
