@@ -122,6 +122,7 @@ func newStatus(c *connection) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			fmt.Fprintf(out, "%s  %s  %s (%s)\n%s\n%s%s%s", x.ID, x.Workflow, x.State, statusText(x), render.DescribeExecution(x), rollbackSummary(cmd, api, x), render.DescribeEntities(x), render.DescribeUnacknowledged(x))
+			noteNotExecuted(cmd, x)
 			for _, kind := range slices.Sorted(maps.Keys(x.Entities)) {
 				fmt.Fprintf(out, "%s: %d %s\n", entitiesTitle(x), x.Entities[kind], kind)
 			}

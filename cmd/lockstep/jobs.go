@@ -47,6 +47,7 @@ a retry of the execution has repeated them. --all lists the other jobs too, and 
 					return render.AsServiceError(err)
 				}
 				f.FinallyFailed = hasFailed(x)
+				defer noteNotExecuted(cmd, x)
 			}
 			return printJobs(cmd, c, api, args[0], f, limit)
 		},
@@ -65,6 +66,13 @@ a retry of the execution has repeated them. --all lists the other jobs too, and 
 // hasFailed reports whether an execution has ended, and something in it has failed.
 func hasFailed(x views.ExecutionView) bool {
 	return x.Outcome != nil && slices.Contains([]workflow.Outcome{workflow.OutcomePartial, workflow.OutcomeFailedSafe, workflow.OutcomeFailedUnsafe}, *x.Outcome)
+}
+
+// noteNotExecuted says how many jobs of an execution that has failed were not executed.
+func noteNotExecuted(cmd *cobra.Command, x views.ExecutionView) {
+	if n := x.Progress.Jobs.Cancelled; hasFailed(x) && n != nil && *n > 0 {
+		printNote(cmd, "jobs that were not executed, such as those whose turn never came: %d; \"lockstep jobs %s --state CANCELLED\" lists them", *n, x.ID)
+	}
 }
 
 // printJobs prints the jobs that match a filter, and says which filter has left some out.

@@ -104,6 +104,21 @@ func TestJobs_FailIfTheyCannotBeRead(t *testing.T) {
 	}
 }
 
+// A failed execution says how many of its jobs were not executed, and how to list them.
+func TestJobs_CountsWhatWasNotExecuted(t *testing.T) {
+	answers := serveAnswers(t, map[string]any{
+		"GET /workflow-execution/id/" + executionID:           map[string]any{"id": executionID, "state": "FAILED_SAFE_ACK", "status": "FAILED", "outcome": "FAILED_SAFE", "progress": map[string]any{"jobs": map[string]any{"cancelled": 2}}},
+		"GET /workflow-execution/" + executionID + "/jobs":    pageOf(map[string]any{"id": "j", "state": "FAILED"}),
+		"GET /workflow-execution/id/" + executionID + "/jobs": pageOf(map[string]any{"id": "j", "state": "FAILED"}),
+	})
+	want := `never came: 2; "lockstep jobs ` + executionID + ` --state CANCELLED" lists them`
+	for _, verb := range []string{"jobs", "status"} {
+		if got := runCommand(t, verb, executionID, answers); got.code != 0 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit %d, want %s\n%s%s", verb, got.code, want, got.stdout, got.stderr)
+		}
+	}
+}
+
 // What undid a step is listed with its last attempt.
 func TestCompensations_LeavesOutAttemptsThatWereReplaced(t *testing.T) {
 	job := func(id string, attempt int, more map[string]any) map[string]any {

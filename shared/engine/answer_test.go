@@ -312,6 +312,9 @@ func TestApproval_FirstRejectionDecides(t *testing.T) {
 	}
 	expectCode(t, answerAs(s, person("ann", "cab"), id, `{"approved":true}`, "another"), workflow.CodeIllegalTransition, "already")
 	expectWait(t, s, id, workflow.WaitInput, "cab", 24*time.Hour)
+	if w := waitingView(s, id); w.Answers == nil || *w.Answers != 1 || w.Need == nil || *w.Need != 2 {
+		t.Errorf("%+v", w)
+	}
 	if err := answerAs(s, person("bob", "cab"), id, `{"approved":true}`, ""); err != nil {
 		t.Fatal(err)
 	}

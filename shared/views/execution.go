@@ -217,6 +217,8 @@ type Waiting struct {
 	Blockers  []WaitingFor      `json:"for"`                // of LOCK; of KEY, without entity
 	Signal    string            `json:"signal,omitempty"`   // of SIGNAL: its name
 	Unfit     int               `json:"unfit,omitempty"`    // of SIGNAL: signals taken that did not fit
+	Answers   *int              `json:"answers,omitempty"`  // of INPUT: how many people have answered
+	Need      *int              `json:"need,omitempty"`     // of INPUT: how many have to
 	All       []StepWaiting     `json:"all,omitempty"`      // all that its steps wait for, in all branches, also what stands above
 }
 

@@ -288,6 +288,9 @@ func waitTarget(w *views.Waiting) string {
 		if w.Reason != nil {
 			s += fmt.Sprintf(" (%q)", *w.Reason)
 		}
+		if w.Answers != nil && w.Need != nil && *w.Need > 1 {
+			return s + fmt.Sprintf(" with \"lockstep answer\"; %d of %d answers have come", *w.Answers, *w.Need)
+		}
 		return s + " with \"lockstep answer\""
 	case workflow.WaitHold:
 		return "somebody to release it with \"lockstep resume\": its starter holds it, and it has no locks"

@@ -2095,6 +2095,9 @@ type Waiting struct {
 		Step  string         `json:"step"`
 		Until *NullableTime  `json:"until"`
 	} `json:"all,omitempty"`
+
+	// Answers For INPUT: how many people have answered
+	Answers   *int          `json:"answers,omitempty"`
 	Child     *NullableText `json:"child"`
 	Condition *NullableText `json:"condition"`
 
@@ -2105,7 +2108,10 @@ type Waiting struct {
 		ReservedBy *NullableText `json:"reservedBy"`
 		Since      *NullableTime `json:"since"`
 	} `json:"for"`
-	Kind   WaitingKind   `json:"kind"`
+	Kind WaitingKind `json:"kind"`
+
+	// Need For INPUT: how many people have to answer
+	Need   *int          `json:"need,omitempty"`
 	Pool   *NullableText `json:"pool"`
 	Reason *NullableText `json:"reason"`
 

@@ -118,3 +118,25 @@ func TestNext_NamesItems(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// Items whose turn never came, since the step ended before, are listed as cancelled.
+func TestForeach_ItemsThatNeverBeganAreCancelled(t *testing.T) {
+	s := newPlanHarness(t, 0)
+	s.Publish("w", `config: {rollback: never}
+steps:
+  - {label: push, functionBlock: p/pure:1, runOn: item, foreach: {items: "${[0, 1, 2]}", maxInFlight: 1}}
+`)
+	s.Script = func(harness.BlockCall) *harness.Outcome { return &harness.Outcome{FailCode: "NO"} }
+	id := s.Start("w")
+	s.RunUntilIdle(time.Hour)
+	var states []sm.JobState
+	for _, j := range s.Jobs(id) {
+		states = append(states, j.State)
+	}
+	if diff := cmp.Diff([]sm.JobState{sm.JobFailed, sm.JobCancelled, sm.JobCancelled}, states); diff != "" {
+		t.Error(diff)
+	}
+	if x := must[views.ExecutionView](s)(s.Query.Execution(context.Background(), harness.Caller, id)); *x.Progress.Jobs.Cancelled != 2 {
+		t.Errorf("%+v", x.Progress.Jobs)
+	}
+}

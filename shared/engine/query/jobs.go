@@ -247,7 +247,9 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	}
 	switch {
 	case len(jobs) == 0:
-		base.Attempt, base.ID = 1, id(1)
+		if base.Attempt, base.ID = 1, id(1); !r.Open() {
+			base.State = sm.JobCancelled // its turn never came
+		}
 		jobs = append(jobs, base)
 	case retryPending(as[len(as)-1], r):
 		last := jobs[len(jobs)-1]

@@ -92,10 +92,16 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 		return w
 	case x.Wait != nil && (x.State == sm.ExecutionWaiting || x.State == sm.ExecutionBlockedWaiting):
 		w := x.Wait
-		return &views.Waiting{
+		shown := &views.Waiting{
 			All: stepsWaiting(x), Sequence: nonZeroPtr(w.Event), Kind: w.Kind, Since: w.Since, Until: timePtr(w.Until), Step: nonZeroPtr(w.Step), Reason: nonZeroPtr(w.Reason), Signal: w.Signal,
-			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Unfit: unfitSignals(x, w.Step), Blockers: []views.WaitingFor{},
+			Condition: nonZeroPtr(w.Condition), Child: nonZeroPtr(w.Child), Blockers: []views.WaitingFor{},
 		}
+		if r := waitingStepRun(x, w.Step); r != nil {
+			if shown.Unfit = r.Wait.Unfit; w.Kind == workflow.WaitInput {
+				shown.Answers, shown.Need = ptr(len(r.Answers)), ptr(r.Wait.Need)
+			}
+		}
+		return shown
 	case x.State == sm.ExecutionRollback:
 		if i := slices.IndexFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Open() && r.Child != nil }); i >= 0 {
 			r := &x.StepRuns[i]
@@ -152,14 +158,14 @@ func stepsWaiting(x *workflow.Execution) (all []views.StepWaiting) {
 	return all
 }
 
-// unfitSignals returns how many signals a step has taken while it waits that did not match.
-func unfitSignals(x *workflow.Execution, step string) int {
+// waitingStepRun returns the step run of a step that waits; nil if there is none.
+func waitingStepRun(x *workflow.Execution, step string) *workflow.StepRun {
 	for i := range x.StepRuns {
 		if r := &x.StepRuns[i]; r.Waiting() && r.Label == step {
-			return r.Wait.Unfit
+			return r
 		}
 	}
-	return 0
+	return nil
 }
 
 // lockWaiting shows a wait for a lock. The reason is set if the holder has ended and keeps the lock
