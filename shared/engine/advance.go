@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/lifecycle"
 	"github.com/lockstep-run/lockstep/shared/observe"
 	"github.com/lockstep-run/lockstep/shared/workflow"
+	sm "github.com/lockstep-run/lockstep/statemachines"
 )
 
 // maxCommits bounds the commits of one wake-up. An execution with very many steps without jobs
@@ -183,6 +184,9 @@ func (w *workspace) advanceUntilIdle(ctx context.Context, c *lifecycle.Command) 
 	conflicts := 0
 	w.readClock(ctx)
 	for commits := 0; ; {
+		if err := w.readDecidingOutcomes(ctx); err != nil {
+			return err
+		}
 		d, err := lifecycle.Decide(w.execution, w.facts, w.e.Policy, w.now)
 		if err != nil {
 			return err
@@ -319,18 +323,19 @@ func (w *workspace) exceedsInlineLimit() bool {
 }
 
 func (w *workspace) load(ctx context.Context) (err error) {
-	w.execution, err = w.read(ctx)
+	w.execution, err = w.ports.Store.Load(ctx, w.tenant, w.id)
 	w.recorder.SetExecution(w.execution)
 	return err
 }
 
-// read reads the execution, with the outcomes of its entities.
-func (w *workspace) read(ctx context.Context) (*workflow.Execution, error) {
-	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
-	if err != nil {
-		return nil, err
+// readDecidingOutcomes reads the outcomes of the last end where the next decision depends on them: a
+// retry, and a rollback that is retried, tell what an operator has released from what is safe.
+func (w *workspace) readDecidingOutcomes(ctx context.Context) error {
+	retry := w.facts.Command != nil && w.facts.Command.Kind == lifecycle.CommandRetry
+	if !retry && (w.execution.State != sm.ExecutionRollback || w.execution.RollbackTries == 0) {
+		return nil
 	}
-	return x, ReadOutcomes(ctx, w.ports.Packs, x)
+	return ReadOutcomes(ctx, w.ports.Packs, w.execution)
 }
 
 // reloadAfterLostCommit reloads after a commit whose condition did not hold. A commit that lost
@@ -338,7 +343,7 @@ func (w *workspace) read(ctx context.Context) (*workflow.Execution, error) {
 // mailbox holds, and a wake-up has fewer tries than that.
 func (w *workspace) reloadAfterLostCommit(ctx context.Context, d lifecycle.Decision, conflicts *int) error {
 	if d.DependsOnSignals {
-		x, err := w.read(ctx)
+		x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
 		if err != nil {
 			return err
 		}
@@ -356,7 +361,7 @@ func (w *workspace) reload(ctx context.Context, conflicts *int) error {
 		return workflow.Contended(workflow.CodeConflict, "execution %s", w.id)
 	}
 	w.e.Backoff(*conflicts)
-	x, err := w.read(ctx)
+	x, err := w.ports.Store.Load(ctx, w.tenant, w.id)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,11 @@ func (w *workspace) fetchOutcomes(ctx context.Context, n lifecycle.Need, draft *
 	if err != nil {
 		return err
 	}
+	if draft.Scope.Only != nil { // the others keep theirs
+		if err := ReadOutcomes(ctx, w.ports.Packs, draft); err != nil {
+			return err
+		}
+	}
 	w.facts.Outcomes, err = p.EntityOutcomes(ctx, draft, n.ExecutionFails)
 	return err
 }

@@ -23,6 +23,9 @@ func (w *workspace) fetchUpdatesApplied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := ReadOutcomes(ctx, w.ports.Packs, w.execution); err != nil {
+		return err
+	}
 	updates, err := p.FinalUpdates(ctx, w.execution)
 	if err != nil {
 		return err

@@ -158,25 +158,35 @@ func TestOutcome_OfTenThousandEntities(t *testing.T) {
 	}
 }
 
-// Sets of outcomes can be large although the scope is small: places have gaps where entities were left
-// out. At the end of the retention they are deleted, also those of an earlier try.
-func TestOutcome_SetsOfAScopeWithGapsAreDeleted(t *testing.T) {
-	const devices, every = 7000, 30
-	ids := longIDs(devices)
+// gappedScope starts an execution of a definition over 7,000 devices with onLocked: skip. Another one
+// holds most of them for an hour. So the scope has few entities, whose places are far apart, and a set
+// of them all does not fit into the state item. It returns the execution, and the ids of its devices.
+func gappedScope(s *harness.Harness, steps string) (id string, taken []string) {
+	ids := longIDs(7000)
+	for part := range slices.Chunk(ids, 2000) {
+		s.ImportDevices(part...)
+	}
+	s.Publish("holds", "steps: [{label: wait, wait: {for: 1h}}]\n")
+	s.Publish("w", "config: {onLocked: skip, failureTolerance: 100%}\nsteps: ["+steps+"]\n")
 	var held []string
 	for i, id := range ids {
-		if i%every != 0 {
+		if i%30 == 0 {
+			taken = append(taken, id)
+		} else {
 			held = append(held, id)
 		}
 	}
+	s.Start("holds", held...)
+	s.Drain()
+	return s.StartWith(views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Type: "device", Groups: []string{"all"}}}), taken
+}
+
+// Sets of outcomes can be large although the scope is small: places have gaps where entities were left
+// out. At the end of the retention they are deleted, also those of an earlier try.
+func TestOutcome_SetsOfAScopeWithGapsAreDeleted(t *testing.T) {
 	for name, retry := range map[string]bool{"one try": false, "two tries": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newRetentionHarness(t, 0)
-			for part := range slices.Chunk(ids, 2000) {
-				s.ImportDevices(part...)
-			}
-			s.Publish("holds", "steps: [{label: wait, wait: {for: 1h}}]\n")
-			s.Publish("w", "config: {onLocked: skip}\nsteps: [{label: a, functionBlock: p/pure:1, runOn: device}]\n")
 			mended := false
 			s.Script = func(harness.BlockCall) *harness.Outcome {
 				if mended {
@@ -184,13 +194,11 @@ func TestOutcome_SetsOfAScopeWithGapsAreDeleted(t *testing.T) {
 				}
 				return &harness.Outcome{FailCode: "REFUSED"}
 			}
-			s.Start("holds", held...)
-			s.Drain()
-			id := s.StartWith(views.StartRequest{Workflow: "p/w", ExecuteOnParameters: &workflow.Selector{Type: "device", Groups: []string{"all"}}})
+			id, taken := gappedScope(s, "{label: a, functionBlock: p/pure:1, runOn: device, failureTolerance: 0}")
 			s.RunFor(10 * time.Minute)
 			x := s.ExpectState(id, sm.ExecutionFailedSafeAck)
-			if x.Result.Stored == nil || x.Scope.Total() != devices-len(held) {
-				t.Fatalf("%d of %d entities, stored apart: %t", x.Scope.Total(), devices, x.Result.Stored != nil)
+			if x.Result.Stored == nil || x.Scope.Total() != len(taken) {
+				t.Fatalf("%d entities, stored apart: %t", x.Scope.Total(), x.Result.Stored != nil)
 			}
 			if mended = retry; retry {
 				if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{}); err != nil {
@@ -203,11 +211,100 @@ func TestOutcome_SetsOfAScopeWithGapsAreDeleted(t *testing.T) {
 			}
 			s.RunFor(retention + day)
 			assertDiscarded(s, id)
-			for more := true; more; _, more = s.Expire(func(int) int { return 0 }) {
-			}
+			expireAll(s)
 			if left := s.Remaining(); len(left) > 0 {
 				t.Errorf("it has left %v", left)
 			}
 		})
+	}
+}
+
+// expireAll deletes everything that may be deleted by now.
+func expireAll(s *harness.Harness) {
+	for more := true; more; _, more = s.Expire(func(int) int { return 0 }) {
+	}
+}
+
+// Whether the stored outcomes can be read matters only to those who need them: an operator can always
+// acknowledge and unlock. Outcomes that are missing are an error for the others, and not taken for none.
+func TestOutcome_UnreadableSetsKeepNobodyFromAcknowledging(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		s := newHarness(t, 0)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "b" {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		id, taken := gappedScope(s, "{label: a, functionBlock: p/forever:1, runOn: device}, {label: b, functionBlock: p/pure:1, runOn: device}")
+		s.RunFor(10 * time.Minute)
+		if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Result.Stored == nil || x.Kept.Len() != len(taken) {
+			t.Fatalf("kept %v, stored apart: %t", x.Kept, x.Result.Stored != nil)
+		}
+		if missing {
+			if err := s.Open().Packs.Discard(t.Context(), workflow.ValueKey(harness.Caller.Tenant, id).StepRunKey(), 0, s.Now()); err != nil {
+				t.Fatal(err)
+			}
+			expireAll(s)
+		} else {
+			s.Faults = func(c faults.Call) faults.Fault {
+				if c.Name == "packs.load_payload" {
+					return faults.Broken
+				}
+				return faults.None
+			}
+		}
+		_, retried := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{})
+		_, again := rerun(s, id, chosen(views.RerunFailed))
+		_, listed := s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, workflow.Page{Limit: 10})
+		for what, err := range map[string]error{"retry": retried, "rerun": again, "failures": listed} {
+			if err == nil || missing && !strings.Contains(err.Error(), "are missing") {
+				t.Errorf("missing: %t: %s: %v", missing, what, err)
+			}
+		}
+		if _, err := rerun(s, id, chosen(views.RerunAll)); err != nil {
+			t.Errorf("missing: %t: a rerun of all: %v", missing, err)
+		}
+		acknowledge(s, id, taken[0])
+		if _, err := s.Engine.Unlock(t.Context(), harness.Caller, id, "looked", workflow.EntityKey{Type: "device", ID: taken[1]}); err != nil {
+			t.Error(err)
+		}
+		if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Kept.Len() != len(taken)-2 {
+			t.Errorf("missing: %t: it keeps %d of %d", missing, x.Kept.Len(), len(taken))
+		}
+		acknowledge(s, id)
+		s.ExpectState(id, sm.ExecutionFailedUnsafeAck)
+	}
+}
+
+// The updates of entities that have failed are not written, also if the handler that has stored their
+// outcomes has crashed.
+func TestOutcome_StoredSetsAreReadForUpdates(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "b" && !strings.HasPrefix(c.Entity, "00000.") {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return &harness.Outcome{SetAttributes: map[string]any{"by": "w"}}
+	}
+	stored, crashed := false, false
+	s.Faults = func(c faults.Call) faults.Fault {
+		stored = stored || c.Name == "packs.save_payload"
+		if stored && !crashed && c.Name == "store.commit" {
+			crashed = true
+			return faults.CrashAfter
+		}
+		return faults.None
+	}
+	id, taken := gappedScope(s, "{label: a, functionBlock: p/pure:1, runOn: device}, {label: b, functionBlock: p/pure:1, runOn: device}")
+	s.RunFor(30 * time.Minute)
+	if x := s.ExpectState(id, sm.ExecutionCompletedAck); x.Result.Stored == nil || !crashed || x.Outcome() != workflow.OutcomePartial {
+		t.Fatalf("crashed: %t, %s, %+v", crashed, x.Outcome(), x.Result)
+	}
+	for i, device := range taken[:3] {
+		e, err := s.Catalog.Entity(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: device})
+		if err != nil || strings.Contains(string(e.Attributes), `"by"`) != (i == 0) {
+			t.Errorf("entity %d has %s, %v", i, e.Attributes, err)
+		}
 	}
 }

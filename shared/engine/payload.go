@@ -233,26 +233,21 @@ func (w *workspace) offloadOutcomes(ctx context.Context, next *workflow.Executio
 }
 
 // ReadOutcomes reads the outcomes of an execution's entities, if they are stored in items of their
-// own. Where its retention is just ending they may be gone; they stay unread then.
+// own. They may be gone once it is discarded, and stay unread then.
 func ReadOutcomes(ctx context.Context, packs port.Packs, x *workflow.Execution) error {
-	results := []*workflow.Result{x.Result}
-	if x.LastEnd != nil {
-		results = append(results, x.LastEnd.Result)
+	r := x.Result
+	if !r.Unread() || !x.DiscardedAt.IsZero() {
+		return nil
 	}
-	for _, r := range results {
-		if !r.Unread() {
-			continue
-		}
-		raw, err := packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *r.Stored)
-		if workflow.Is(err, workflow.CodeNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(raw, &r.Sets); err != nil {
-			return workflow.Errorf(workflow.CodeInternal, "decode the outcomes of execution %s: %w", x.ID, err)
-		}
+	raw, err := packs.LoadPayload(ctx, workflow.ValueKey(x.Tenant, x.ID), *r.Stored)
+	if workflow.Is(err, workflow.CodeNotFound) {
+		return workflow.Errorf(workflow.CodeInternal, "the outcomes of the entities of execution %s are missing", x.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &r.Sets); err != nil {
+		return workflow.Errorf(workflow.CodeInternal, "decode the outcomes of execution %s: %w", x.ID, err)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (w *workspace) rerunSelector(ctx context.Context, chosen views.RerunEntitie
 		}
 		return first, nil // the new execution selects and acquires them itself
 	}
-	keys, err := w.rerunEntities(chosen, entities)
+	keys, err := w.rerunEntities(ctx, chosen, entities)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (w *workspace) rerunSelector(ctx context.Context, chosen views.RerunEntitie
 }
 
 // rerunEntities returns the entities that the request names or describes.
-func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflow.ScopeEntity) (keys []workflow.EntityKey, err error) {
+func (w *workspace) rerunEntities(ctx context.Context, chosen views.RerunEntities, entities []workflow.ScopeEntity) (keys []workflow.EntityKey, err error) {
 	x := w.execution
 	if len(chosen.Keys) > 0 {
 		known := map[workflow.EntityKey]bool{}
@@ -187,9 +187,14 @@ func (w *workspace) rerunEntities(chosen views.RerunEntities, entities []workflo
 		slices.SortFunc(keys, workflow.EntityKey.Compare)
 		return slices.Compact(keys), nil
 	}
+	if chosen.Choice != views.RerunAll {
+		if err := ReadOutcomes(ctx, w.ports.Packs, x); err != nil {
+			return nil, err
+		}
+	}
 	counts := map[workflow.EntityOutcome]int{}
 	for _, e := range entities {
-		outcome, _ := x.EntityOutcome(e.Place)
+		outcome, _ := x.EntityOutcome(e.Place) // known, unless all are chosen
 		counts[outcome]++
 		if repeats(chosen.Choice, outcome) {
 			keys = append(keys, e.Key)

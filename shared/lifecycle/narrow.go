@@ -11,13 +11,17 @@ import (
 const maxKeptBytes = 24 << 10
 
 // keepOnly releases the locks of all entities except those at the given places, and wakes everybody
-// who waits for the execution. What was released before stays released. It reports whether it did
-// this: if the set is too large, or does not fit into the state item, nothing changes.
+// who waits for the execution, unless none is left to release. What was released before stays released.
+// It reports whether the others are free: if the set is too large, or does not fit into the state item,
+// nothing changes.
 func (d *decider) keepOnly(places workflow.Places) bool {
 	before := 0
 	if d.execution.Kept != nil {
 		before = len(d.execution.Kept.String())
 		places = d.execution.Kept.Both(places)
+		if places.Equal(*d.execution.Kept) {
+			return true
+		}
 	}
 	if n := len(places.String()); n > maxKeptBytes || n > before && !d.hasRoomFor(n-before) {
 		return false
@@ -113,7 +117,7 @@ func (d *decider) tryKept() {
 			released = append(released, e.Place)
 		}
 	}
-	if len(released) > 0 && (x.Result == nil || x.Result.Unread()) {
+	if len(released) > 0 && (x.Result == nil) {
 		// Nothing was recorded about single entities: those that were released were as unsafe as
 		// all.
 		x.Result = &workflow.Result{

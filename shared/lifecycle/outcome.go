@@ -387,8 +387,7 @@ func (d *decider) endUnsafe(on sm.Event, o *Outcomes, data map[string]any) {
 		d.setFailure(causeOf(first.Code), &workflow.Failure{Code: first.Code, Message: first.Message, Step: first.Step, Entity: first.Entity})
 	}
 	d.execution.Result = o.Result
-	if d.keepOnly(o.Unsafe) {
-		data["unsafe"] = o.Unsafe.Len()
-	}
+	data["unsafe"] = o.Unsafe.Len()
+	d.keepOnly(o.Unsafe)
 	d.end(on, sm.ExecutionFailedUnsafe, data)
 }

@@ -54,15 +54,29 @@ func (p *Planner) EntityOutcomes(ctx context.Context, x *workflow.Execution, exe
 	}
 	found.Unsafe = workflow.NewPlaces(places[workflow.EntityFailedUnsafe]...)
 	found.Result = newResult(x, entities, places, named)
-	if undo := workflow.NewPlaces(undoable...); len(undoSeqs) > 0 && !executionFails && len(undo.String()) <= maxUndoBytes {
-		found.Undo = &workflow.Undo{Entities: undo}
-		for i := len(x.StepRuns) - 1; i >= 0; i-- {
-			if seq := x.StepRuns[i].Seq; undoSeqs[seq] {
-				found.Undo.StepRuns = append(found.Undo.StepRuns, seq)
-			}
-		}
+	if !executionFails {
+		found.Undo = newUndo(x, workflow.NewPlaces(undoable...), undoSeqs)
 	}
 	return found, nil
+}
+
+// maxUndoBytes bounds the encoded size of the set of entities to undo. The state item reserves space
+// for it.
+const maxUndoBytes = 24 << 10
+
+// newUndo returns what to undo of the step runs with the given numbers, newest first. It is nil if there
+// is nothing, or if the set of entities is too large.
+func newUndo(x *workflow.Execution, entities workflow.Places, seqs map[int]bool) *workflow.Undo {
+	if len(seqs) == 0 || len(entities.String()) > maxUndoBytes {
+		return nil
+	}
+	undo := &workflow.Undo{Entities: entities}
+	for i := len(x.StepRuns) - 1; i >= 0; i-- {
+		if seq := x.StepRuns[i].Seq; seqs[seq] {
+			undo.StepRuns = append(undo.StepRuns, seq)
+		}
+	}
+	return undo
 }
 
 // judge calls each for every one of the entities with its jobs and what they mean for it.
@@ -88,10 +102,6 @@ func (p *Planner) judge(ctx context.Context, x *workflow.Execution, entities []w
 	}
 	return nil
 }
-
-// maxUndoBytes bounds the encoded size of the set of entities to undo. The state item reserves space
-// for it.
-const maxUndoBytes = 24 << 10
 
 // newResult returns the result with its sets, or nil if all entities succeeded.
 func newResult(x *workflow.Execution, entities []workflow.ScopeEntity, places map[workflow.EntityOutcome][]int, named []workflow.EntityFailure) *workflow.Result {

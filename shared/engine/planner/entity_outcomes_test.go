@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,5 +28,27 @@ func TestNewResult_KeepsOutcomesOfEarlierTries(t *testing.T) {
 		if got := again.Sets.Of(place); got != want {
 			t.Errorf("place %d is %s, want %s", place, got, want)
 		}
+	}
+}
+
+// Undoing the work on single entities takes room in the state item. A set that would need more than
+// 24 KiB is not undone.
+func TestNewUndo_IsBounded(t *testing.T) {
+	x := &workflow.Execution{StepRuns: []workflow.StepRun{{Seq: 1}, {Seq: 2}, {Seq: 3}}}
+	everyOther := func(last int) (places []int) {
+		for p := 1; p <= last; p += 2 {
+			places = append(places, p)
+		}
+		return places
+	}
+	for last, undone := range map[int]bool{9: true, 147_001: true, 147_601: false} {
+		entities := workflow.NewPlaces(everyOther(last)...)
+		undo := newUndo(x, entities, map[int]bool{1: true, 3: true})
+		if (undo != nil) != undone || undone && (!undo.Entities.Equal(entities) || !slices.Equal(undo.StepRuns, []int{3, 1})) {
+			t.Errorf("every other one of %d entities, %d bytes: undone %t", last, len(entities.String()), undo != nil)
+		}
+	}
+	if undo := newUndo(x, workflow.NewPlaces(1), nil); undo != nil {
+		t.Errorf("nothing was executed, and to be undone is %+v", undo)
 	}
 }
