@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -39,6 +40,9 @@ func (d *decider) closeOpenSteps() bool {
 		status = sm.StepCancelled
 	}
 	at := time.Time{}
+	if !d.closePipelines(d.openStepRuns()) {
+		return false
+	}
 	for _, r := range d.openStepRuns() {
 		if r.Child != nil { // all are told of it, before the end of the first
 			end := d.closeChild
@@ -82,6 +86,18 @@ func (d *decider) closeOpenSteps() bool {
 	}
 	if len(d.execution.Threads) > 0 {
 		d.execution.Threads, d.changed = nil, true
+	}
+	return true
+}
+
+// closePipelines closes the jobs of step runs that share their lanes, the last step run first. So a lane whose
+// jobs have been closed in one of them is closed in those that follow, and no handler that does not know
+// of this yet continues it there. It reports whether it knows how far each has come.
+func (d *decider) closePipelines(open []*workflow.StepRun) bool {
+	for _, r := range slices.Backward(open) {
+		if r.Pipeline > 0 && r.Closing && d.report(r, NeedClose) == nil {
+			return false
+		}
 	}
 	return true
 }

@@ -25,6 +25,9 @@ func (d *decider) report(r *workflow.StepRun, kind NeedKind) *Report {
 // as more jobs have failed than the definition tolerates.
 func (d *decider) followStepRuns(open []*workflow.StepRun) {
 	checkAt := d.now.Add(d.policy.PollInterval)
+	if !d.closePipelines(open) {
+		return
+	}
 	for _, r := range open {
 		kind := NeedReport
 		if r.Closing {

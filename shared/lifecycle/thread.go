@@ -152,6 +152,9 @@ func (d *decider) followThreads() {
 	checkAt := d.now.Add(d.policy.PollInterval)
 	d.thread = nil
 	open, waiting := d.openStepRuns(), d.waitingStepRuns()
+	if !d.closePipelines(open) {
+		return
+	}
 	for _, r := range open {
 		if r.Child != nil {
 			d.thread = d.threadOf(r)

@@ -20,7 +20,9 @@ type Advanced struct {
 //
 // The caller continues with what follows the lane only if this call has recorded the end of the
 // lane; otherwise each copy of a wake-up would begin a chain of copies. If a handler dies before it
-// has continued, the timer continues instead. cost holds the consumption for the lane that nothing
+// has continued, the timer continues instead. A lane that another handler closes stays where it is: the
+// caller knows an earlier version of the execution, in which the step run was not closing, and nothing
+// may follow jobs that are not to be executed. cost holds the consumption for the lane that nothing
 // has counted yet; what goes into the done set or the message is taken out of it.
 func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now time.Time, cost *workflow.Cost) (Advanced, error) {
 	if lane < 0 || lane >= r.Step.Lanes() {
@@ -32,6 +34,8 @@ func (d *Dispatcher) AdvanceLane(ctx context.Context, r *StepRun, lane int, now 
 	}
 	l := findLaneState(r, lane, packsByLane(packs)[lane])
 	switch {
+	case l.closed():
+		return Advanced{Decides: true}, nil
 	case l.done:
 		if r.Step.Lanes() == 1 {
 			return Advanced{true, true, true}, nil
@@ -99,9 +103,15 @@ func (d *Dispatcher) dueMessage(ctx context.Context, r *StepRun, l laneState) (*
 // skipLane ends a lane if none of its entities takes part. It writes a finished pack without jobs,
 // unless there is a pack already.
 func (d *Dispatcher) skipLane(ctx context.Context, r *StepRun, lane int, now time.Time) (Advanced, error) {
-	_, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
+	wrote, err := d.Packs.PutCancelled(ctx, &workflow.Pack{Key: r.key().Pack(lane, 1), State: workflow.PackFinished, FinishedAt: now})
 	if err != nil {
 		return Advanced{}, err
+	}
+	if !wrote { // by another handler that skips the lane, too, or closes it
+		packs, err := d.ReadLane(ctx, r, lane)
+		if l := findLaneState(r, lane, packsByLane(packs)[lane]); err != nil || l.closed() {
+			return Advanced{Decides: true}, err
+		}
 	}
 	if r.Step.Lanes() == 1 {
 		return Advanced{true, true, true}, nil

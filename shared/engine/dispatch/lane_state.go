@@ -48,6 +48,13 @@ func findLaneState(r *StepRun, lane int, packs map[int]*workflow.Pack) laneState
 	}
 }
 
+// closed reports whether a handler that stops the step run has closed the lane, or asks its worker to stop.
+func (l laneState) closed() bool {
+	return slices.ContainsFunc(l.packs, func(p *workflow.Pack) bool {
+		return p.CancelRequested || p.State == workflow.PackCancelled && p.Token == 0
+	})
+}
+
 // retryJobs lists the jobs of a final pack that the next attempt repeats.
 func (r *StepRun) retryJobs(p *workflow.Pack) []int {
 	if r.ShouldRetry == nil {

@@ -47,7 +47,7 @@ type Checker struct {
 	MayBreak func(id string) bool
 	// Retention is how long an ended execution is kept, 0 for ever.
 	Retention time.Duration
-	// Polled reports whether a program that polls has claimed a pack.
+	// Polled reports whether a program that polls has claimed a pack; nil if there is none.
 	Polled func(*workflow.Pack) bool
 	// Trace, if set, writes a line for every change.
 	Trace func(format string, args ...any)

@@ -23,7 +23,7 @@ func (w *Checker) PackWritten(before, after *workflow.Pack) {
 		w.packs[key.StepRunKey()] = map[workflow.PackKey]*workflow.Pack{}
 	}
 	w.packs[key.StepRunKey()][key] = after
-	w.polled[key.StepRunKey()] = w.polled[key.StepRunKey()] || w.Polled(after)
+	w.polled[key.StepRunKey()] = w.polled[key.StepRunKey()] || w.Polled != nil && w.Polled(after)
 	if w.Trace != nil {
 		w.trace("   pack %s: %s token %d lease %s cancel %v %s", formatPackKey(key), after.State, after.Token, after.Lease.Format("04:05.000"), after.CancelRequested, formatJobCodes(after))
 	}
