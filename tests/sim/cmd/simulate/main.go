@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/simulator"
 )
 
@@ -74,8 +75,12 @@ func simulateOne(seed uint64, text string, quiet bool) int {
 // maxShrinkRuns is how often a seed is simulated to shrink it.
 const maxShrinkRuns = 400
 
-// manySeeds are so many that with small bounds some execution stores its outcomes in items of their own.
-const manySeeds = 500
+// manySeeds are so many that some execution stores its outcomes in items of their own, if the bound of those in its
+// state item is below smallSetBytes, as it is where make SMALL=1 has shrunk it.
+const (
+	manySeeds     = 500
+	smallSetBytes = 64
+)
 
 func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 	begin, lastReport, failed := time.Now(), time.Now(), 0
@@ -94,7 +99,7 @@ func simulateMany(from uint64, seeds, parallel, enough int, brief bool) int {
 		fmt.Printf("seed %d violated %q: %s\n", r.Seed, r.Violation.Invariant, r.Violation.Text)
 	}
 	if len(sum.Failed) == 0 {
-		if simulator.Small && sum.Seeds >= manySeeds && sum.StoredOutcomes == 0 {
+		if workflow.MaxInlineSetBytes < smallSetBytes && sum.Seeds >= manySeeds && sum.StoredOutcomes == 0 {
 			fmt.Println("no execution has stored what became of its entities in items of their own: nothing was compared")
 			return 1
 		}
