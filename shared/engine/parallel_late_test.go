@@ -95,3 +95,34 @@ func TestParallel_HandledFailureInLateBranches(t *testing.T) {
 		}
 	}
 }
+
+// A step whose time is over before enough of its branches have ended well has run out of time, for who handles its
+// failure and at the end of the execution, also if a branch had failed before.
+func TestParallel_RunsOutOfTimeAfterAFailure(t *testing.T) {
+	for _, handled := range []bool{false, true} {
+		s := newHarness(t, 1)
+		s.Script = func(c harness.BlockCall) *harness.Outcome {
+			if c.Step == "fails" {
+				return &harness.Outcome{FailCode: "REFUSED"}
+			}
+			return nil
+		}
+		handler := ""
+		if handled {
+			handler = ", onFailure: [{when: 'error.code == \"TIMEOUT\" && error.step == \"both\"', steps: [{label: note, set: {why: '${error.code}'}}]}]"
+		}
+		s.Publish("w", "steps:\n  - {label: both, stepTimeout: 30s"+handler+", parallel: {allowPartial: true, branches: [\n"+
+			"      {label: l, steps: [{label: fails, functionBlock: p/pure:1, runOn: global}]}, {label: m, steps: [{label: waits, wait: {for: 1h}}]}]}}\noutput: {why: '${has(vars.why) ? vars.why : \"\"}'}\n")
+		id := s.Start("w", "d000")
+		s.RunFor(5 * time.Minute)
+		if handled {
+			if x := s.ExpectState(id, sm.ExecutionCompletedAck); string(x.Output.Inline) != `{"why":"TIMEOUT"}` {
+				t.Errorf("its output is %s", x.Output.Inline)
+			}
+			continue
+		}
+		if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Cause != workflow.CauseTimeout || x.Error == nil || x.Error.Code != workflow.FailureTimeout || x.Error.Step != "both" {
+			t.Errorf("it fails with %s, %+v", x.Cause, x.Error)
+		}
+	}
+}

@@ -393,9 +393,12 @@ func (d *decider) join(f *workflow.StepRun) {
 		}
 	}
 	if len(failed) > 0 && !d.mayContinue(f) {
-		first := failed[0]
+		cause, why := failed[0].Cause, failed[0].Failure
+		if f.Failure != nil {
+			cause, why = workflow.CauseTimeout, f.Failure // too few had ended well in time, also if others failed before
+		}
 		d.removeThreads(f)
-		d.failStepRun(f, first.Cause, first.Failure)
+		d.failStepRun(f, cause, why)
 		return
 	}
 	if around := d.execution.StepRunBySeq(f.In); around != nil && d.isClosedAround(around) { // its result so far is not used

@@ -4,6 +4,7 @@ const lifecycleThread = "shared/lifecycle/thread.go"
 
 // branches are mistakes about concurrent branches.
 var branches = []Mutation{
+	{Name: "a step that has run out of time fails with what failed before", Test: "shared/engine:TestParallel_RunsOutOfTimeAfterAFailure", Edits: []Edit{{"shared/lifecycle/thread.go", "if f.Failure != nil {\n\t\t\tcause, why", "if f.Failure != nil && false {\n\t\t\tcause, why"}}},
 	{Name: "updates of branches are written in the order of time", Test: "shared/engine:TestParallel_UpdatesInTheOrderOfTheDefinition", Edits: []Edit{{"shared/engine/planner/updates.go", "cmp.Or(p.compareBranches(x, a, b), a.Seq-b.Seq)", "a.Seq - b.Seq"}, {"shared/engine/planner/updates.go", "	\"cmp\"\n", ""}}},
 	{Name: "a branch sees what another has done", Test: "shared/engine:TestParallel_Nested", Edits: []Edit{{"shared/engine/planner/expr_scope.go", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn false // before", "\tif p.compareBranches(x, r, o) != 0 {\n\t\treturn true // before"}}},
 	{Name: "a timer moves before all branches were looked at", Test: "shared/engine:TestParallel_JobsAreOfferedAgainAfterAnOutage", Edits: []Edit{{"shared/lifecycle/decider.go", "return d.timerFired && lookedAtAll ||", "return d.timerFired && (lookedAtAll || true) ||"}}},

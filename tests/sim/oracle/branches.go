@@ -22,6 +22,7 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	var writes []flowWrite
 	var given []branchResult
 	var failed []*FlowFailure
+	timedOut := false
 	goesOn := flowEnd{}
 	begun := len(r.Entered) - 1
 	r.breakable = false
@@ -33,7 +34,7 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		end := r.list(b.Steps)
 		switch late := end.failed == nil || end.failed == closed; {
 		case late && r.Late(r, begun, i, from, end.failed == nil):
-			failed = append(failed, failureIn(s.Label, workflow.FailureTimeout))
+			failed, timedOut = append(failed, failureIn(s.Label, workflow.FailureTimeout)), true
 		case end.failed == nil:
 			given = append(given, branchResult{b.Label, r.resultOf(b)})
 		case end.failed == pending, end.failed == closed:
@@ -52,7 +53,11 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 		r.write(w.path, w.value)
 	}
 	if len(failed) > 0 && (!p.AllowPartial || len(p.Branches)-len(failed) < max(1, p.Minimum)) {
-		return flowEnd{failed: &FlowFailure{Step: failed[0].Step, Code: failed[0].Code, Seen: s.Label, branches: failed}}
+		first := failed[0]
+		if timedOut {
+			first = failureIn(s.Label, workflow.FailureTimeout)
+		}
+		return flowEnd{failed: &FlowFailure{Step: first.Step, Code: first.Code, Seen: s.Label, branches: failed}}
 	}
 	if goesOn.failed != nil {
 		return goesOn
