@@ -329,13 +329,20 @@ func (w *workspace) load(ctx context.Context) (err error) {
 }
 
 // readDecidingOutcomes reads the outcomes of the last end where the next decision depends on them: a
-// retry, and a rollback that is retried, tell what an operator has released from what is safe.
+// retry, and a rollback that is retried, tell what an operator has released from what is safe. Outcomes
+// that are lost refuse a retry. A rollback goes on without them, or it would never end: it leaves alone
+// what it cannot tell.
 func (w *workspace) readDecidingOutcomes(ctx context.Context) error {
 	retry := w.facts.Command != nil && w.facts.Command.Kind == lifecycle.CommandRetry
 	if !retry && (w.execution.State != sm.ExecutionRollback || w.execution.RollbackTries == 0) {
 		return nil
 	}
-	return ReadOutcomes(ctx, w.ports.Packs, w.execution)
+	err := ReadOutcomes(ctx, w.ports.Packs, w.execution)
+	if !retry && err != nil && port.Permanent(err) {
+		w.recorder.Warn(ctx, "outcomes not read", err)
+		return nil
+	}
+	return err
 }
 
 // reloadAfterLostCommit reloads after a commit whose condition did not hold. A commit that lost

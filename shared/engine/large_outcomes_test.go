@@ -308,3 +308,34 @@ func TestOutcome_StoredSetsAreReadForUpdates(t *testing.T) {
 		}
 	}
 }
+
+// A rollback that is retried ends also if the stored outcomes are lost meanwhile, as they may be after a restore, and
+// the execution can be acknowledged then.
+func TestOutcome_MissingSetsDoNotKeepARollbackFromEnding(t *testing.T) {
+	s := newHarness(t, 0)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Step == "b" || c.Kind == workflow.JobRollback {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	id, _ := gappedScope(s, "{label: a, functionBlock: p/again:1, runOn: device}, {label: b, functionBlock: p/pure:1, runOn: device, failureTolerance: 0}")
+	s.RunFor(10 * time.Minute)
+	if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Result.Stored == nil {
+		t.Fatalf("the outcomes are not stored apart: %+v", x.Result.Count)
+	}
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{Rollback: true}); err != nil {
+		t.Fatal(err)
+	}
+	if x := s.Load(id); x.State != sm.ExecutionRollback {
+		t.Fatalf("it is in %s", x.State)
+	}
+	if err := s.Open().Packs.Discard(t.Context(), workflow.ValueKey(harness.Caller.Tenant, id).StepRunKey(), 0, s.Now()); err != nil {
+		t.Fatal(err)
+	}
+	expireAll(s)
+	s.RunFor(6 * time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	acknowledge(s, id)
+	s.ExpectState(id, sm.ExecutionFailedUnsafeAck)
+}

@@ -246,9 +246,11 @@ func ReadOutcomes(ctx context.Context, packs port.Packs, x *workflow.Execution) 
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, &r.Sets); err != nil {
+	var sets workflow.OutcomeSets
+	if err := json.Unmarshal(raw, &sets); err != nil {
 		return workflow.Errorf(workflow.CodeInternal, "decode the outcomes of execution %s: %w", x.ID, err)
 	}
+	r.Sets = sets
 	return nil
 }
 
