@@ -423,17 +423,20 @@ func TestFailures_LateRecordMakesNoStreakOlder(t *testing.T) {
 	}
 }
 
+// startWithoutLocks starts an execution that does not get its locks, and returns its id and what records a failure of it.
+func startWithoutLocks(s *harness.Harness) (id string, record func()) {
+	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
+	s.Faults = faults.Every(faults.Throttled, "locks.")
+	id = s.Start("w", "d000")
+	s.Faults = nil
+	wakeup := workflow.Wakeup{Tenant: s.Load(id).Tenant, Execution: id}
+	return id, func() { s.Engine.RecordFailure(s.Context(), wakeup, errors.New("it fails")) }
+}
+
 // Each failure of an execution counts, also where several wake-ups count theirs at once.
 func TestFailures_WakeupsCountBesideEachOther(t *testing.T) {
 	s := newHarness(t, 1)
-	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faults.Every(faults.Throttled, "locks.")
-	id := s.Start("w", "d000")
-	s.Faults = nil
-	x := s.Load(id)
-	record := func() {
-		s.Engine.RecordFailure(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}, errors.New("it fails"))
-	}
+	id, record := startWithoutLocks(s)
 	first := s.StartTask("first", record)
 	if !first.RunUntil("store.record_failure_streak") {
 		t.Fatal("the failure is not recorded")
@@ -450,14 +453,7 @@ func TestFailures_LogsWhatItCouldNotCount(t *testing.T) {
 	s := newHarness(t, 1)
 	var log bytes.Buffer
 	s.Engine.Log = observe.NewLog(observe.Options{Writer: &log, Level: slog.LevelDebug})
-	s.Publish("w", "steps: [{label: one, functionBlock: p/once:1, runOn: device}]\n")
-	s.Faults = faults.Every(faults.Throttled, "locks.")
-	id := s.Start("w", "d000")
-	s.Faults = nil
-	x := s.Load(id)
-	record := func() {
-		s.Engine.RecordFailure(s.Context(), workflow.Wakeup{Tenant: x.Tenant, Execution: id}, errors.New("it fails"))
-	}
+	id, record := startWithoutLocks(s)
 	late := s.StartTask("late", record)
 	tries := 0
 	for ; late.RunUntil("store.record_failure_streak"); tries++ {

@@ -117,7 +117,7 @@ func (d *decider) tryKept() {
 			released = append(released, e.Place)
 		}
 	}
-	if len(released) > 0 && (x.Result == nil) {
+	if len(released) > 0 && x.Result == nil {
 		// Nothing was recorded about single entities: those that were released were as unsafe as
 		// all.
 		x.Result = &workflow.Result{

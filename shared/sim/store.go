@@ -233,7 +233,7 @@ func (s *Store) Commit(_ context.Context, seen int64, next *workflow.Execution, 
 	return a.waiters, a.ok, err
 }
 
-// RecordFailureStreak stores a failure streak if the version is still seen, and the streak still before.
+// RecordFailureStreak stores a failure streak if the version is still seen, and the revision of the streak still that of before.
 func (s *Store) RecordFailureStreak(_ context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, t workflow.FailureStreak) (bool, error) {
 	return call(s.conn, "store.record_failure_streak", func(bool) (bool, error) {
 		s.countWrite(tableExecutions)
