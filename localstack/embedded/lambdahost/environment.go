@@ -119,10 +119,11 @@ func (e *environment) runProcess() (exit string, err error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = time.Second // a grandchild may keep the pipe open
 	cmd.SysProcAttr = process.GroupAttr()
+	e.mu.Lock() // until proc is set: the process may ask for an event before this goroutine goes on
 	if err := h.startProcess(cmd); err != nil {
+		e.mu.Unlock()
 		return "", err
 	}
-	e.mu.Lock()
 	e.proc = cmd.Process
 	if e.terminating {
 		process.SignalGroup(e.proc.Pid, syscall.SIGKILL)

@@ -474,6 +474,23 @@ func TestHost_ChildrenDieWithHost(t *testing.T) {
 	testkit.Eventually(t, "the children are killed", func() bool { return !testkit.Alive(pids[0]) && !testkit.Alive(pids[1]) })
 }
 
+func TestDeployedFunction_ListsProcessesOnceReady(t *testing.T) {
+	h, _ := newHost(t, lambdahost.Options{})
+	var group sync.WaitGroup
+	for i := range 24 {
+		fn := deploy(t, h, lambdahost.Function{Name: "fn" + strconv.Itoa(i)})
+		group.Go(func() {
+			if err := fn.Ready(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if pids := fn.Processes(); len(pids) != 1 {
+				t.Errorf("a ready function has the processes %v", pids)
+			}
+		})
+	}
+	group.Wait()
+}
+
 func TestHost_CloseDrainsThenTerminatesThenKills(t *testing.T) {
 	log := &testkit.Buffer{}
 	h := lambdahost.New(lambdahost.Options{Log: log, DrainTimeout: 5 * time.Second, TerminationGrace: 50 * time.Millisecond})
