@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -497,67 +496,6 @@ func (w *warner) checkInserted(d *spec.Definition) error {
 		}
 	}
 	return nil
-}
-
-// typeOf returns the type that a schema gives a field of a field ...; "" if it says none, or several.
-func typeOf(raw json.RawMessage, fields string) string {
-	for _, name := range strings.Split(fields, ".")[1:] {
-		var o objectSchema
-		if json.Unmarshal(raw, &o) != nil {
-			return ""
-		}
-		raw = o.Properties[name]
-	}
-	var s struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s.Type
-}
-
-// objectSchema holds the keywords of a schema that decide which fields an object may have.
-type objectSchema struct {
-	Properties           map[string]json.RawMessage `json:"properties"`
-	AdditionalProperties json.RawMessage            `json:"additionalProperties"`
-	PatternProperties    json.RawMessage            `json:"patternProperties"`
-	Ref                  json.RawMessage            `json:"$ref"`
-	DynamicRef           json.RawMessage            `json:"$dynamicRef"`
-	AllOf                json.RawMessage            `json:"allOf"`
-	AnyOf                json.RawMessage            `json:"anyOf"`
-	OneOf                json.RawMessage            `json:"oneOf"`
-	If                   json.RawMessage            `json:"if"`
-	DependentSchemas     json.RawMessage            `json:"dependentSchemas"`
-}
-
-// allowsUnknown reports whether an object may have fields other than Properties, or whether that is
-// unclear.
-func (o *objectSchema) allowsUnknown() bool {
-	for _, other := range []json.RawMessage{o.PatternProperties, o.Ref, o.DynamicRef, o.AllOf, o.AnyOf, o.OneOf, o.If, o.DependentSchemas} {
-		if other != nil {
-			return true
-		}
-	}
-	more := string(o.AdditionalProperties)
-	return more != "" && more != "false" || more == "" && len(o.Properties) == 0
-}
-
-// unknownField returns the first of the nested fields in read that a schema does not allow, with a
-// suggestion; "" if the schema allows them all.
-func unknownField(raw json.RawMessage, read []string) (name, suggestion string) {
-	for _, name := range read {
-		var o objectSchema
-		if json.Unmarshal(raw, &o) != nil || o.allowsUnknown() {
-			return "", ""
-		}
-		property, ok := o.Properties[name]
-		if !ok {
-			return name, workflow.DidYouMean(name, slices.Sorted(maps.Keys(o.Properties)))
-		}
-		raw = property
-	}
-	return "", ""
 }
 
 // checkSharedLocks warns about blocks that are not pure in a definition with shared locks. Its

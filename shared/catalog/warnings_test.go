@@ -47,6 +47,11 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 		{Package: "fleet", Name: "show", Version: "1.0.0", Pure: true, ResultSchema: []byte(
 			`{"type":"object","properties":{"version":{"type":"string"},"disk":{"type":"object","additionalProperties":false,"properties":{"free":{"type":"integer"}}},"more":{"type":"object"}}}`)},
 		{Package: "fleet", Name: "open", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","properties":{"a":{}},"additionalProperties":true}`)},
+		{Package: "fleet", Name: "bare", Version: "1.0.0", ResultSchema: []byte(`{"type":"object"}`)},
+		{Package: "fleet", Name: "none", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","properties":{}}`)},
+		{Package: "fleet", Name: "closed", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","additionalProperties":false}`)},
+		{Package: "fleet", Name: "counts", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","additionalProperties":{"type":"integer"}}`)},
+		{Package: "fleet", Name: "left", Version: "1.0.0", ResultSchema: []byte(`{"type":"object","properties":{"a":{}},"unevaluatedProperties":{"type":"integer"}}`)},
 	} {
 		if _, err := c.RegisterBlock(ctx, ann, b); err != nil {
 			t.Fatal(err)
@@ -102,6 +107,15 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 			want: []string{
 				"10:70 steps[4].parameters unknown_result", "7:69 steps[1].condition unknown_result", "8:69 steps[2].condition unknown_result",
 			},
+		},
+		"results_that_no_property_declares": {
+			steps: "  - {label: a, functionBlock: fleet/bare, runOn: device}\n" +
+				"  - {label: b, functionBlock: fleet/none, runOn: device, condition: a.result.x == 1}\n" +
+				"  - {label: c, functionBlock: fleet/closed, runOn: device, condition: b.result.x == 1}\n" +
+				"  - {label: d, functionBlock: fleet/counts, runOn: device, condition: c.result.x == 1}\n" +
+				"  - {label: e, functionBlock: fleet/left, runOn: device, condition: d.result.x == 1}\n" +
+				"  - {label: f, functionBlock: fleet/show, runOn: device, condition: \"e.result.x == 1 && a.result.size() > 0\"}\n",
+			want: []string{"7:69 steps[1].condition unknown_result", "8:71 steps[2].condition unknown_result", "9:71 steps[3].condition unknown_result"},
 		},
 		"results_by_name": {
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device}\n" +
@@ -182,6 +196,11 @@ func TestCatalog_PublishWarnings(t *testing.T) {
 		"open_parameters": {
 			head:  "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object, properties: {target: {type: string}}, additionalProperties: true}\nsteps:\n",
 			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.targt != parameters.target}\n",
+		},
+		"no_parameters": {
+			head:  "package: p\nname: %s\nversion: 1.0.0\nparameters: {type: object}\nsteps:\n",
+			steps: "  - {label: a, functionBlock: fleet/show, runOn: device, condition: parameters.target == 1}\n",
+			want:  []string{"6:69 steps[0].condition unknown_parameter"},
 		},
 		"no_schema": {
 			head:  "package: p\nname: %s\nversion: 1.0.0\nsteps:\n",
