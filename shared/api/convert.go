@@ -92,6 +92,11 @@ func executionResponse(x views.ExecutionView) views.ExecutionView {
 	x.Entities = nonNilMap(x.Entities)
 	x.Children, x.ChildSets = nonNilSlice(x.Children), nonNilSlice(x.ChildSets)
 	x.Unacknowledged = nonNilSlice(x.Unacknowledged)
+	if x.Acknowledged != nil {
+		all := *x.Acknowledged
+		all.Earlier = nonNilSlice(all.Earlier)
+		x.Acknowledged = &all
+	}
 	x.EntityOutcomes = nonNilMap(x.EntityOutcomes)
 	x.FailedEntities = nonNilSlice(x.FailedEntities)
 	x.FailedSteps = nonNilSlice(x.FailedSteps)

@@ -67,7 +67,9 @@ func addAtMaximum(random *rand.Rand, x *workflow.Execution) {
 		})
 	}
 	x.Undo = &workflow.Undo{Entities: workflow.NewPlaces(randomPlaces(random, 24<<10)...), StepRuns: []int{1, 2, 3}}
-	x.Acknowledged = &workflow.Acknowledgement{By: noise(random, 256), Reason: noise(random, workflow.MaxReasonBytes), At: time.Now()}
+	for range workflow.MaxEarlierAcks + 2 {
+		x.Acknowledged = x.Acknowledged.And(workflow.Acknowledgement{By: noise(random, 256), Reason: noise(random, workflow.MaxReasonBytes), At: time.Now(), Entities: new(1 << 30)})
+	}
 	x.LastEnd = &workflow.LastEnd{Unsafe: true, StartedAt: time.Now(), Result: x.Result} // a retry that never begins ends like the try before
 	for range 10 {
 		x.RerunBy = append(x.RerunBy, uuid.NewString())

@@ -112,7 +112,11 @@ func (d *decider) transition(on sm.Event, to sm.ExecutionState, actor string, da
 	d.execution.State = to
 	if on == sm.EventExecutionAcknowledged {
 		reason, _ := data["reason"].(string)
-		d.execution.Acknowledged = &workflow.Acknowledgement{By: actor, Reason: reason, At: d.now}
+		seen := workflow.Acknowledgement{By: actor, Reason: reason, At: d.now}
+		if n, named := data["released"].(int); named {
+			seen.Entities = &n
+		}
+		d.execution.Acknowledged = d.execution.Acknowledged.And(seen)
 	}
 	if sm.Terminal(to) && !sm.Acknowledged(to) && from != to {
 		d.execution.EndedAt = d.now

@@ -2,6 +2,8 @@ package lifecycle_test
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +79,41 @@ func TestDecide_MarksReleasedEntities(t *testing.T) {
 		}
 		if want := []bool{false, true, true, false, true, false}; !slices.Equal(released, want) {
 			t.Errorf("%s: released after and before: %v, want %v", kind, released, want)
+		}
+	}
+}
+
+// Who acknowledged entities by name, and why, is kept beside later acknowledgements. The oldest of
+// many are counted only, and all are of one try.
+func TestDecide_KeepsEarlierAcknowledgements(t *testing.T) {
+	const many = workflow.MaxEarlierAcks + 4
+	entities := &lifecycle.ScopeEntities{}
+	for i := range many {
+		entities.List = append(entities.List, workflow.ScopeEntity{Key: workflow.EntityKey{Type: "device", ID: strconv.Itoa(i)}, Place: i + 1})
+	}
+	x := &workflow.Execution{ID: "x", State: sm.ExecutionFailedUnsafe, Version: 3, Epoch: 1, Try: 1, Scope: workflow.Scope{HeldEpoch: 1, Counts: map[string]int{"device": many}}}
+	long := strings.Repeat("r", workflow.MaxReasonBytes-2)
+	for i := range many {
+		c := lifecycle.Command{Kind: lifecycle.CommandAcknowledge, Actor: "ann", Reason: strconv.Itoa(i) + long, Only: []workflow.EntityKey{entities.List[i].Key}}
+		if i == many-1 {
+			c.Only = nil
+		}
+		d, err := lifecycle.Decide(x, lifecycle.Facts{Command: &c, Entities: entities}, policy, startTime.Add(time.Duration(i)*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = d.Next
+		if i == 0 && (len(x.Acknowledged.Earlier) > 0 || x.Acknowledged.EarlierMore > 0) {
+			t.Errorf("before the first: %+v", x.Acknowledged)
+		}
+	}
+	all := x.Acknowledged
+	if all.Entities != nil || all.Reason != "13"+long || !all.At.Equal(startTime.Add((many-1)*time.Minute)) || all.EarlierMore != 3 || len(all.Earlier) != workflow.MaxEarlierAcks {
+		t.Fatalf("got %d earlier, %d more, and the last is %+v", len(all.Earlier), all.EarlierMore, all.Acknowledgement)
+	}
+	for i, a := range all.Earlier {
+		if n := i + 3; a.By != "ann" || !strings.HasPrefix(a.Reason, strconv.Itoa(n)+"rr") || len(a.Reason) > workflow.MaxShortMessage || !a.At.Equal(startTime.Add(time.Duration(n)*time.Minute)) || a.Entities == nil || *a.Entities != 1 {
+			t.Errorf("%d: %+v", i, a)
 		}
 	}
 }

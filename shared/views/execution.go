@@ -39,7 +39,7 @@ type ExecutionView struct {
 	FailedEntities []workflow.EntityFailure       `json:"failedEntities"` // the first ten, the worst outcomes first
 	FailedSteps    []FailedStep                   `json:"failedSteps"`    // of an execution that completed in part: the first ten, in the order in which they were entered
 	Kept           *int                           `json:"kept"`           // number of entities whose locks it still holds after its end; null before
-	Acknowledged   *workflow.Acknowledgement      `json:"acknowledged"`
+	Acknowledged   *workflow.Acknowledgements     `json:"acknowledged"`
 	Probe          bool                           `json:"probe"`    // only the pure steps at its beginning are executed
 	Key            *string                        `json:"key"`      // business key
 	KeyOwner       *string                        `json:"keyOwner"` // execution id: that execution had the key, so this one gave way to it

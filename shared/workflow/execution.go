@@ -166,15 +166,15 @@ type Execution struct {
 	DueAt       time.Time `json:"dueAt,omitzero"`       // the timer; zero if nothing is left to do
 	DiscardedAt time.Time `json:"discardedAt,omitzero"` // when it was discarded after its retention; zero while it is kept
 
-	Cause        Cause            `json:"cause,omitempty"`
-	Reason       string           `json:"reason,omitempty"`
-	Error        *Failure         `json:"error,omitempty"`
-	RolledBack   bool             `json:"rolledBack,omitempty"`
-	Output       *Value           `json:"output,omitempty"` // output as defined by the definition, once it has completed; stored under ValueKey of step run 0
-	Result       *Result          `json:"result,omitempty"` // outcomes of the entities; nil if none failed
-	Undo         *Undo            `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
-	Cancellation *Cancellation    `json:"cancellation,omitempty"`
-	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // the latest one
+	Cause        Cause             `json:"cause,omitempty"`
+	Reason       string            `json:"reason,omitempty"`
+	Error        *Failure          `json:"error,omitempty"`
+	RolledBack   bool              `json:"rolledBack,omitempty"`
+	Output       *Value            `json:"output,omitempty"` // output as defined by the definition, once it has completed; stored under ValueKey of step run 0
+	Result       *Result           `json:"result,omitempty"` // outcomes of the entities; nil if none failed
+	Undo         *Undo             `json:"undo,omitempty"`   // what a rollback of failed entities undoes; nil if there is none
+	Cancellation *Cancellation     `json:"cancellation,omitempty"`
+	Acknowledged *Acknowledgements `json:"acknowledged,omitempty"`
 
 	// Events are the newest events; older ones are moved to items of their own. Sequence is the
 	// number of the last event; PagedThrough that of the last one moved.
@@ -429,13 +429,6 @@ type Cancellation struct {
 	At       time.Time    `json:"at"`
 	Rollback RollbackMode `json:"rollback,omitempty"`
 	Cascade  bool         `json:"cascade,omitempty"` // also cancel the child that it waits for
-}
-
-// Acknowledgement records who acknowledged the end of an execution, and why.
-type Acknowledgement struct {
-	By     string    `json:"by"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
 }
 
 // Status returns the normalised lifecycle status of the execution.

@@ -42,6 +42,7 @@ const (
 	MaxInlineEvents     = 40       // committed events; older ones are stored in items of their own
 	MaxFailureTexts     = 32 << 10 // size of all failures of step runs except the first and the last, and of all case errors
 	MaxShortMessage     = 256      // size of each message among these
+	MaxEarlierAcks      = 10       // the last acknowledgements before the latest
 	MaxReruns           = 10       // the last executions that repeat an ended one
 	MaxShortCode        = 32       // size of a code once MaxFailureTexts is used up
 	MaxPassed           = 50       // steps skipped by one jump that the history names

@@ -243,3 +243,30 @@ func (x *Execution) RetriedLater(r *StepRun) bool {
 func (x *Execution) repeatsFailed(o, r *StepRun) bool {
 	return o.OnlyFailed && o.StepIndex == r.StepIndex && o.Kind == r.Kind && o.Try > r.Try && o.SupersededBy == 0 && x.SameRound(o, r)
 }
+
+// Acknowledgement records who acknowledged the end of an execution, or some of its entities, and why.
+type Acknowledgement struct {
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+	At       time.Time `json:"at"`
+	Entities *int      `json:"entities"` // the number that it released by name; nil if it was of all that were left
+}
+
+// Acknowledgements is the latest acknowledgement of an execution with those before it.
+type Acknowledgements struct {
+	Acknowledgement
+	Earlier     []Acknowledgement `json:"earlier"`     // the last MaxEarlierAcks, with the beginning of their reasons
+	EarlierMore int               `json:"earlierMore"` // those before them; the history has all
+}
+
+// And returns the acknowledgements with a later one.
+func (a *Acknowledgements) And(next Acknowledgement) *Acknowledgements {
+	if a == nil {
+		return &Acknowledgements{Acknowledgement: next}
+	}
+	last := a.Acknowledgement
+	last.Reason = Truncate(last.Reason, MaxShortMessage)
+	earlier := append(slices.Clone(a.Earlier), last)
+	over := max(0, len(earlier)-MaxEarlierAcks)
+	return &Acknowledgements{Acknowledgement: next, Earlier: earlier[over:], EarlierMore: a.EarlierMore + over}
+}

@@ -10,7 +10,7 @@ import (
 // What a cancelled execution has left without saying on which entities is on all of them, also
 // after somebody has acknowledged it. One that has left nothing needs no acknowledgement.
 func TestRestOutcome_AfterACancel(t *testing.T) {
-	began, seen := time.Unix(1, 0), &Acknowledgement{By: "ann"}
+	began, seen := time.Unix(1, 0), &Acknowledgements{}
 	for _, c := range []struct {
 		x    Execution
 		want EntityOutcome

@@ -31,12 +31,13 @@ func skippedEntities(x views.ExecutionView) string {
 
 // DescribeEntities describes the entities of an execution in which something failed: their number
 // by outcome, the first that failed, the steps that failed without naming one, who acknowledged the
-// end, and what to do next. For any other execution it only names the one that has run it again. It
-// suggests no command for an execution without an id.
+// end, and what to do next. For any other execution it only names those, and the one that has run it
+// again. It suggests no command for an execution without an id.
 func DescribeEntities(x views.ExecutionView) string {
 	var b strings.Builder
 	steps := unnamedSteps(x)
 	if x.Outcome == nil || failedCount(x) == 0 && len(steps) == 0 && x.FailedRollback == nil && x.Dropped.Count == 0 {
+		addAcknowledged(&b, x)
 		addRerunBy(&b, x)
 		return b.String()
 	}
@@ -75,9 +76,7 @@ func DescribeEntities(x views.ExecutionView) string {
 	if f := x.FailedRollback; f != nil && f.Execution != nil {
 		b.WriteString(OneLine("Not undone: "+describeFailedUndo(f, x.ID != "")) + "\n")
 	}
-	if a := x.Acknowledged; a != nil {
-		b.WriteString(OneLine(fmt.Sprintf("Acknowledged by %s at %s: %s", a.By, formatTime(a.At), a.Reason)) + "\n")
-	}
+	addAcknowledged(&b, x)
 	addRerunBy(&b, x)
 	if x.ID == "" {
 		return b.String()
@@ -113,6 +112,28 @@ func DescribeEntities(x views.ExecutionView) string {
 		next(`"lockstep rerun %s --skipped" runs it on %s.`, x.ID, skippedEntities(x))
 	}
 	return b.String()
+}
+
+// addAcknowledged adds who acknowledged the end, or entities, and why.
+func addAcknowledged(b *strings.Builder, x views.ExecutionView) {
+	all := x.Acknowledged
+	if all == nil {
+		return
+	}
+	if all.EarlierMore > 0 {
+		where := "its history"
+		if x.ID != "" {
+			where = fmt.Sprintf(`"lockstep history %s"`, x.ID)
+		}
+		fmt.Fprintf(b, "Acknowledged %d times before these: %s has all\n", all.EarlierMore, where)
+	}
+	for _, a := range append(slices.Clone(all.Earlier), all.Acknowledgement) {
+		what := "Acknowledged"
+		if a.Entities != nil {
+			what = fmt.Sprintf("%d of its entities acknowledged", *a.Entities)
+		}
+		b.WriteString(OneLine(fmt.Sprintf("%s by %s at %s: %s", what, a.By, formatTime(a.At), a.Reason)) + "\n")
+	}
 }
 
 // addRerunBy adds which execution ran this one again last.

@@ -104,7 +104,7 @@ func TestDescribeExecution_StatesOutcomeFirst(t *testing.T) {
 			"It was cancelled (wrong window); what it had changed is left as it is, on 2 of its entities. It keeps its locks until somebody runs \"lockstep acknowledge x-1\".",
 		},
 		"cancelled with changes left, and acknowledged": {
-			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, Acknowledged: &workflow.Acknowledgement{By: "ann"}},
+			views.ExecutionView{State: sm.ExecutionCancelledAck, Status: sm.StatusCancelled, Acknowledged: &workflow.Acknowledgements{}},
 			"It was cancelled; what it had changed is left as it is.",
 		},
 		"waiting for a lock": {
@@ -283,6 +283,21 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 	unnamed := views.ExecutionView{ID: "x-2", State: sm.ExecutionFailedUnsafe, Outcome: &unsafe, Kept: &kept, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}
 	if got := DescribeEntities(unnamed); !strings.Contains(got, "Entities: 2 FAILED_UNSAFE.\n  \"lockstep locks\" lists those that it keeps") {
 		t.Errorf("without a job that has failed: got\n%s", got)
+	}
+	at, one := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), 1
+	seen := func(by, reason string, entities *int) workflow.Acknowledgement {
+		return workflow.Acknowledgement{By: by, Reason: reason, At: at, Entities: entities}
+	}
+	acknowledged := views.ExecutionView{ID: "x-2", State: sm.ExecutionFailedUnsafeAck, Outcome: &unsafe, Acknowledged: &workflow.Acknowledgements{Acknowledgement: seen("cleo", "all fine", nil)}}
+	when := formatTime(at)
+	want = "Acknowledged by cleo at " + when + ": all fine\n"
+	if got := DescribeEntities(acknowledged); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	acknowledged.Acknowledged.Earlier, acknowledged.Acknowledged.EarlierMore = []workflow.Acknowledgement{seen("ann", "looked\nat it", &one), seen("bob", "reloaded", &kept)}, 3
+	want = "Acknowledged 3 times before these: \"lockstep history x-2\" has all\n1 of its entities acknowledged by ann at " + when + ": looked\\nat it\n2 of its entities acknowledged by bob at " + when + ": reloaded\n" + want
+	if got := DescribeEntities(acknowledged); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	partial := workflow.OutcomePartial
 	x.Outcome, x.State = &partial, sm.ExecutionCompletedAck

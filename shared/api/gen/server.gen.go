@@ -483,8 +483,22 @@ func (e ListJobsParamsAttempts) Valid() bool {
 	}
 }
 
-// Acknowledgement Who acknowledged the end of the execution last, and why
+// Acknowledgement defines model for Acknowledgement.
 type Acknowledgement = workflow.Acknowledgement
+
+// Acknowledgements Who acknowledged the end of the execution last, or some of its entities, and why; and who did before
+type Acknowledgements struct {
+	At Time   `json:"at"`
+	By string `json:"by"`
+
+	// Earlier The last ten before it, the oldest first, with the beginning of their reasons
+	Earlier []Acknowledgement `json:"earlier"`
+
+	// EarlierMore How many there were before them; the history has all
+	EarlierMore int            `json:"earlierMore"`
+	Entities    *NullableCount `json:"entities"`
+	Reason      string         `json:"reason"`
+}
 
 // Answered An answer, without its value
 type Answered struct {

@@ -102,7 +102,8 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
       {x.kept ? <p>It still locks {x.kept} entities until it is acknowledged.</p> : null}
       {x.followUpFailure ? <p><strong>Not started at its end,</strong> after {x.followUpFailure.attempts} attempts: {x.followUpFailure.error}{x.followUpFailure.deadLetter ? <> It is a dead letter now: <code>lockstep redrive --queue hooks-out</code> tries it again.</> : x.followUpFailure.retryAt ? <> It is tried again about {time(x.followUpFailure.retryAt)}.</> : null}</p> : null}
       {x.cancellation ? <p>Cancelled{x.cancellation.by ? ` by ${x.cancellation.by}` : ""} ({x.cancellation.source}): {x.cancellation.reason}</p> : null}
-      {x.acknowledged ? <p>Acknowledged by {x.acknowledged.by} on {time(x.acknowledged.at)}: {x.acknowledged.reason}</p> : null}
+      {x.acknowledged && x.acknowledged.earlierMore > 0 ? <p>Acknowledged {x.acknowledged.earlierMore} times before these: the history has all.</p> : null}
+      {x.acknowledged ? [...x.acknowledged.earlier, x.acknowledged].map((a, n) => <p key={n}>{a.entities === null ? "Acknowledged" : `${a.entities} of its entities acknowledged`} by {a.by} on {time(a.at)}: {a.reason}</p>) : null}
       {x.keyOwner ? <p>It gave way to <ExecutionLink id={x.keyOwner} />, which had its key.</p> : null}
     </div>
   );
