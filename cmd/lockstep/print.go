@@ -16,11 +16,11 @@ func printNote(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
 }
 
-// noteSkipped makes a client print a note about executions that a list leaves out.
+// noteSkipped makes a client print a note about executions that a list does not tell in full.
 func noteSkipped(cmd *cobra.Command) func(*client.Options) {
 	return func(o *client.Options) {
 		o.OnSkipped = func(ids []string) {
-			printNote(cmd, "left out, because a newer release of the service has written them: %s", strings.Join(ids, ", "))
+			printNote(cmd, "left out or incomplete, because a newer release of the service has written them or their outcomes are lost: %s", strings.Join(ids, ", "))
 		}
 	}
 }

@@ -62,8 +62,9 @@ type Options struct {
 	// Nil draws at random.
 	Jitter func() float64
 
-	// OnSkipped is called with the ids of executions that a page of a list leaves out because a
-	// newer release of the service has written them. Nil ignores them.
+	// OnSkipped is called with the ids of executions that a page of a list leaves out, or does not
+	// tell in full: a newer release of the service has written them, or their stored outcomes are
+	// lost. Nil ignores them.
 	OnSkipped func(ids []string)
 
 	// Sleep waits for d; nil uses a timer.

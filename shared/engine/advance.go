@@ -43,6 +43,7 @@ type workspace struct {
 	answer           *answer   // the content of a CommandAnswer
 	limitReached     bool      // the next commit stops the execution at a limit
 	askingLanes      []int     // lanes of children that have started, or stopped, asking a person something
+	ofTimer          bool      // the execution's own timer has sent the wake-up
 	sawAsks          bool      // children were asking a person when this wake-up first looked
 	deadlocked       []string  // older executions of the circles that this execution breaks when it ends
 	attemptRecorded  bool      // the wake-up counts as a failure until it succeeds
@@ -88,6 +89,7 @@ func (e *Engine) Advance(ctx context.Context, l workflow.Wakeup) (err error) {
 		return w.recordDeadLetter(ctx, *l.DeadLetter, l.Cost)
 	}
 	w.pendingCost.Add(l.Cost)
+	w.ofTimer = l.OfTimer
 	if err := w.loadWithPacks(ctx, l); err != nil {
 		if workflow.Is(err, workflow.CodeNotFound) {
 			w.recorder.Log(ctx, slog.LevelWarn, "wake-up for an execution that does not exist")

@@ -181,7 +181,9 @@ func (w *workspace) sendDeadlineWakeup(ctx context.Context, before, after *workf
 		return
 	}
 	if delay := at.Sub(w.now); delay <= maxMessageDelay {
-		if err := w.ports.Sender.SendWakeups(ctx, max(delay, 0), wakeup(w.execution, "timer")); err != nil {
+		message := wakeup(w.execution, "timer")
+		message.OfTimer = true
+		if err := w.ports.Sender.SendWakeups(ctx, max(delay, 0), message); err != nil {
 			w.recorder.Warn(ctx, "delayed wake-up not sent; the timer will retry", err)
 		}
 	}

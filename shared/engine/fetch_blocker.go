@@ -115,13 +115,13 @@ func (w *workspace) registerWithHolder(ctx context.Context, by workflow.BlockedB
 	return &lifecycle.Blocker{}, nil
 }
 
-// blockerStatus reads the status of an execution that blocks this one. A poll, which no message has
-// asked for, reads it weakly first, at half the cost: an item with a full waiter set is large, and
+// blockerStatus reads the status of an execution that blocks this one. A poll, that is a wake-up of the
+// execution's own timer, reads it weakly first, at half the cost: an item with a full waiter set is large, and
 // thousands of executions poll it. The reply is believed if that set is full without this execution.
 // It was so at some time, so the execution goes on as if it had polled then: it polls again, or asks
 // for its locks.
 func (w *workspace) blockerStatus(ctx context.Context, id string) (workflow.OwnerStatus, error) {
-	if due := w.execution.DueAt; !due.IsZero() && !due.After(w.now) {
+	if w.ofTimer {
 		heads, err := w.ports.Store.HeadsWeakly(ctx, w.tenant, []string{id})
 		if status := heads[id]; err != nil || status.RejectsWaiter(w.id) {
 			return status, err

@@ -85,37 +85,49 @@ func testTurns(t *testing.T, held time.Duration, most int) {
 }
 
 // An execution that finds an entity free that an older one has reserved wakes that one, which may not
-// be registered. It then reads strongly how what blocked it stands.
+// be registered. It then reads strongly how what blocked it stands, also if its own timer is overdue.
 func TestLocks_ReserverIsWoken(t *testing.T) {
-	o := harness.Options()
-	o.ReserveAfter = 1
-	s := harness.New(t, 1, o)
-	s.MaxWaiters = 1
-	s.RegisterBlocks()
-	s.ImportDevices("d000")
-	s.Publish("w", "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n")
-	s.Publish("first", "steps: [{label: one, wait: {for: 30m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
-	first, gone := s.Start("first", "d000"), s.Start("w", "d000")
-	s.Drain()
-	if _, err := s.Engine.Cancel(t.Context(), harness.Caller, gone, views.CancelRequest{}); err != nil { // it stays in the set of waiters
-		t.Fatal(err)
-	}
-	reserver := s.Start("w", "d000")
-	s.Drain()
-	if _, err := s.Engine.Resume(t.Context(), harness.Caller, first, ""); err != nil {
-		t.Fatal(err)
-	}
-	s.Drain()
-	s.ExpectState(first, sm.ExecutionCompletedAck)
-	s.ExpectState(reserver, sm.ExecutionScheduled)
-	s.Faults = func(c faults.Call) faults.Fault {
-		if c.Name == "store.heads_weakly" {
-			return faults.Stale
+	for _, overdue := range []bool{false, true} {
+		o := harness.Options()
+		o.ReserveAfter = 1
+		s := harness.New(t, 1, o)
+		s.MaxWaiters = 1
+		s.RegisterBlocks()
+		s.ImportDevices("d000")
+		s.Publish("w", "steps: [{label: one, functionBlock: p/again:1, runOn: device}]\n")
+		s.Publish("first", "steps: [{label: one, wait: {for: 30m}}, {label: two, functionBlock: p/again:1, runOn: device}]\n")
+		first, gone := s.Start("first", "d000"), s.Start("w", "d000")
+		s.Drain()
+		if _, err := s.Engine.Cancel(t.Context(), harness.Caller, gone, views.CancelRequest{}); err != nil { // it stays in the set of waiters
+			t.Fatal(err)
 		}
-		return faults.None
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name == "sender.send_wakeups" { // the delayed message of its timer
+				return faults.Broken
+			}
+			return faults.None
+		}
+		reserver := s.Start("w", "d000")
+		s.Drain()
+		s.Faults = nil
+		if _, err := s.Engine.Resume(t.Context(), harness.Caller, first, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.Drain()
+		s.ExpectState(first, sm.ExecutionCompletedAck)
+		x := s.ExpectState(reserver, sm.ExecutionScheduled)
+		if overdue {
+			s.Advance(x.DueAt.Sub(s.Now()) + time.Second)
+		}
+		s.Faults = func(c faults.Call) faults.Fault {
+			if c.Name == "store.heads_weakly" {
+				return faults.Stale
+			}
+			return faults.None
+		}
+		last := s.Start("w", "d000")
+		s.Drain()
+		s.ExpectState(reserver, sm.ExecutionCompletedAck)
+		s.ExpectState(last, sm.ExecutionCompletedAck)
 	}
-	last := s.Start("w", "d000")
-	s.Drain()
-	s.ExpectState(reserver, sm.ExecutionCompletedAck)
-	s.ExpectState(last, sm.ExecutionCompletedAck)
 }

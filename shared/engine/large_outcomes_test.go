@@ -226,7 +226,8 @@ func expireAll(s *harness.Harness) {
 }
 
 // Whether the stored outcomes can be read matters only to those who need them: an operator can always
-// acknowledge and unlock. Outcomes that are missing are an error for the others, and not taken for none.
+// acknowledge and unlock. Outcomes that are missing are an error for those who act on them, and not taken
+// for none; a list tells the other executions, and the entities that this one names.
 func TestOutcome_UnreadableSetsKeepNobodyFromAcknowledging(t *testing.T) {
 	for _, missing := range []bool{false, true} {
 		s := newHarness(t, 0)
@@ -241,6 +242,11 @@ func TestOutcome_UnreadableSetsKeepNobodyFromAcknowledging(t *testing.T) {
 		if x := s.ExpectState(id, sm.ExecutionFailedUnsafe); x.Result.Stored == nil || x.Kept.Len() != len(taken) {
 			t.Fatalf("kept %v, stored apart: %t", x.Kept, x.Result.Stored != nil)
 		}
+		s.ImportDevices("other")
+		s.Publish("f", "steps: [{label: b, functionBlock: p/pure:1, runOn: device}]\n")
+		other := s.Start("f", "other")
+		s.RunFor(10 * time.Minute)
+		s.ExpectState(other, sm.ExecutionFailedSafeAck)
 		if missing {
 			if err := s.Open().Packs.Discard(t.Context(), workflow.ValueKey(harness.Caller.Tenant, id).StepRunKey(), 0, s.Now()); err != nil {
 				t.Fatal(err)
@@ -256,11 +262,19 @@ func TestOutcome_UnreadableSetsKeepNobodyFromAcknowledging(t *testing.T) {
 		}
 		_, retried := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{})
 		_, again := rerun(s, id, chosen(views.RerunFailed))
-		_, listed := s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, workflow.Page{Limit: 10})
-		for what, err := range map[string]error{"retry": retried, "rerun": again, "failures": listed} {
+		for what, err := range map[string]error{"retry": retried, "rerun": again} {
 			if err == nil || missing && !strings.Contains(err.Error(), "are missing") {
 				t.Errorf("missing: %t: %s: %v", missing, what, err)
 			}
+		}
+		list, listed := s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, workflow.Page{Limit: workflow.MaxPageSize})
+		history, told := s.Query.EntityExecutions(t.Context(), harness.Caller, workflow.EntityKey{Type: "device", ID: taken[0]})
+		if (listed == nil) != missing || (told == nil) != missing {
+			t.Errorf("missing: %t: failures: %v, executions of an entity: %v", missing, listed, told)
+		}
+		x := s.ExpectState(id, sm.ExecutionFailedUnsafe)
+		if named := len(x.Result.Named); missing && (len(list.Items) != 1+named+len(x.Dropped) || named == 0 || list.Items[0].Execution != other || !slices.Equal(list.Skipped, []string{id}) || len(history) != 1 || history[0].EntityOutcome != nil) {
+			t.Errorf("failures: %d, of which the execution names %d, without %v; executions of an entity: %+v", len(list.Items), named, list.Skipped, history)
 		}
 		if _, err := rerun(s, id, chosen(views.RerunAll)); err != nil {
 			t.Errorf("missing: %t: a rerun of all: %v", missing, err)

@@ -18,6 +18,7 @@ type Wakeup struct {
 	StepRunSeq int    `json:"stepRunSeq,omitempty"` // of the step run that the lane belongs to; without a lane, of a step run whose only pack is final
 	Children   []int  `json:"children,omitempty"`   // lanes of children that have started, or stopped, asking a person something
 	FromParent bool   `json:"fromParent,omitempty"` // the parent no longer waits for the execution, so it must check
+	OfTimer    bool   `json:"ofTimer,omitempty"`    // sent for a timer of the execution, so nothing has changed
 	Cost       Cost   `json:"cost,omitzero"`
 
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"` // only record that this message of the execution was dead-lettered
@@ -31,6 +32,7 @@ type Wakeup struct {
 func (w *Wakeup) Merge(other Wakeup) {
 	w.Cost.Add(other.Cost)
 	w.FromParent = w.FromParent || other.FromParent
+	w.OfTimer = w.OfTimer && other.OfTimer
 	w.Redelivered = w.Redelivered || other.Redelivered
 	w.StepRunSeq = cmp.Or(w.StepRunSeq, other.StepRunSeq)
 	w.Children = slices.Concat(w.Children, other.Children)

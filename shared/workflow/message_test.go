@@ -12,7 +12,7 @@ import (
 func TestWakeup_MergeKeepsEveryField(t *testing.T) {
 	same := map[string]string{
 		"Tenant": "the same", "Execution": "the same", "Lane": "the same", "DeadLetter": "handled alone",
-		"Reason": "for logs", "DueAt": "not in messages",
+		"Reason": "for logs", "DueAt": "not in messages", "OfTimer": "only if both are",
 	}
 	all := workflow.Wakeup{StepRunSeq: 3, Children: []int{1}, FromParent: true, Cost: workflow.Cost{Invocations: 1}, Redelivered: true}
 	var merged workflow.Wakeup
@@ -28,6 +28,13 @@ func TestWakeup_MergeKeepsEveryField(t *testing.T) {
 		if reflect.ValueOf(all).Field(i).IsZero() {
 			t.Errorf("the test sets no %s", name)
 		}
+	}
+	timer := workflow.Wakeup{OfTimer: true}
+	if timer.Merge(workflow.Wakeup{OfTimer: true}); !timer.OfTimer {
+		t.Error("two wake-ups of timers become another")
+	}
+	if timer.Merge(workflow.Wakeup{}); timer.OfTimer {
+		t.Error("another wake-up becomes one of a timer")
 	}
 	kept := all
 	kept.Merge(workflow.Wakeup{})

@@ -59,8 +59,8 @@ type Page struct {
 }
 
 // List is a part of a list. NextToken is empty on the last page. Skipped are the ids of executions
-// that may belong to this part but cannot be read, because a newer version of the engine wrote
-// them.
+// that may belong to this part but cannot be read, or not in full: a newer version of the engine wrote
+// them, or their stored outcomes are lost.
 type List[T any] struct {
 	Items     []T
 	NextToken string

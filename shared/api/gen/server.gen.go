@@ -641,7 +641,7 @@ type BulkList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 
-	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
@@ -1074,7 +1074,7 @@ type ExecutionList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 
-	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
@@ -1097,7 +1097,7 @@ type FailedEntityList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 
-	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
@@ -1239,7 +1239,7 @@ type InputList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 
-	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
@@ -1422,7 +1422,7 @@ type LockList struct {
 	// NextPageToken Null on the last page
 	NextPageToken *NextPageToken `json:"nextPageToken"`
 
-	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+	// Skipped Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 	Skipped *SkippedExecutions `json:"skipped,omitempty"`
 }
 
@@ -1787,7 +1787,7 @@ type SignalRequest struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
-// SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them; absent if there are none
+// SkippedExecutions Ids of executions that may belong to this page and are left out, because a newer release has written them, or of which a list of failures names only some entities, because their stored outcomes are lost; absent if there are none
 type SkippedExecutions = []string
 
 // StartAnswer defines model for StartAnswer.

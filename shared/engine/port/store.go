@@ -68,7 +68,8 @@ type Store interface {
 
 	// RecordFailureStreak records that wake-ups fail, if the version is still seen, and the revision of the streak still
 	// that of before, nil for none. The next commit removes the streak, unless the committed state has one itself. A
-	// zero streak removes what is recorded. A release that knows no revisions has left 0.
+	// zero streak removes what is recorded. A release that knows no revisions changes none:
+	// while one writes, a failure may not be counted.
 	RecordFailureStreak(ctx context.Context, tenant, id string, seen int64, before *workflow.FailureStreak, t workflow.FailureStreak) (ok bool, err error)
 
 	// CountDescendants counts n more executions started by root and its descendants, unless the sum

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 )
@@ -49,8 +50,8 @@ func (v *Service) EntityExecutions(ctx context.Context, c workflow.Caller, key w
 	return list, nil
 }
 
-// loadByID reads executions with the outcomes of their entities, except those that have been removed
-// or have a newer version.
+// loadByID reads executions, except those that have been removed or have a newer version, with the
+// outcomes of their entities unless these are lost.
 func (v *Service) loadByID(ctx context.Context, tenant string, ids []string) (map[string]*workflow.Execution, error) {
 	found := map[string]*workflow.Execution{}
 	if len(ids) == 0 {
@@ -62,7 +63,7 @@ func (v *Service) loadByID(ctx context.Context, tenant string, ids []string) (ma
 		if !x.DiscardedAt.IsZero() {
 			continue
 		}
-		if err := engine.ReadOutcomes(ctx, ports.Packs, x); err != nil {
+		if err := engine.ReadOutcomes(ctx, ports.Packs, x); err != nil && !port.Permanent(err) {
 			return found, err
 		}
 		found[x.ID] = x

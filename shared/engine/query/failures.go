@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/engine"
+	"github.com/lockstep-run/lockstep/shared/engine/port"
 	"github.com/lockstep-run/lockstep/shared/views"
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
@@ -81,7 +82,10 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 	}
 	i := v.engine.InspectLoaded(x)
 	if err := engine.ReadOutcomes(ctx, i.Ports().Packs, x); err != nil {
-		return false, err
+		if !port.Permanent(err) {
+			return false, err
+		}
+		list.Skipped = append(list.Skipped, x.ID) // the others are told, and of this one those that are named
 	}
 	entities, err := i.AllEntities(ctx)
 	if err != nil {

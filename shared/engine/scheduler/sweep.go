@@ -226,7 +226,7 @@ func readPages[T any](page workflow.Page, limit int, read func(workflow.Page) (w
 func (s *sweeper) sendWakeups(ctx context.Context, n, stuck *int) func([]workflow.Wakeup) error {
 	return func(due []workflow.Wakeup) error {
 		for i := range due {
-			due[i].Reason = "timer"
+			due[i].Reason, due[i].OfTimer = "timer", true
 			if isStuck(due[i], s.now()) {
 				*stuck++
 			}

@@ -93,7 +93,8 @@ var lockPolls = []Mutation{
 	{Name: "a waiter set of a holder that was filled meanwhile counts as one with room", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{acquire, "full = full && holder.RejectsWaiter(a.Execution)", "full = full && heads[one.Execution].RejectsWaiter(a.Execution)"}}},
 	{Name: "a waiter set of a reserver that was filled meanwhile counts as one with room", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{acquire, "		status, ok, err = store.AddReserverWaiter(", "		_, ok, err = store.AddReserverWaiter("}}},
 	{Name: "a waiter in a full set polls", Test: "shared/engine/locking:TestLocker_ReportsFullWaiterSet", Edits: []Edit{{"shared/workflow/lock.go", "return o.IsWaiterSetFull() && !slices.Contains(o.FullWaiterSet, waiter)", "return o.IsWaiterSetFull()"}}},
-	{Name: "polls of a full waiter set are strong reads", Test: "shared/engine:TestCost_WaitersOfOneHolderAreBounded", Edits: []Edit{{fetchBlocker, "!due.IsZero() && !due.After(w.now) {", "!due.IsZero() && false {"}}},
-	{Name: "an execution that was woken believes a weak read of a full waiter set", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchBlocker, "!due.IsZero() && !due.After(w.now) {", "!due.IsZero() {"}}},
+	{Name: "polls of a full waiter set are strong reads", Test: "shared/engine:TestCost_WaitersOfOneHolderAreBounded", Edits: []Edit{{fetchBlocker, "if w.ofTimer {", "if false {"}}},
+	{Name: "an execution that was woken believes a weak read of a full waiter set", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchBlocker, "if w.ofTimer {", "if true {"}}},
+	{Name: "a message beside that of a timer says that nothing has changed", Test: "shared/workflow:TestWakeup_MergeKeepsEveryField", Edits: []Edit{{"shared/workflow/message.go", "w.OfTimer && other.OfTimer", "w.OfTimer || other.OfTimer"}}},
 	{Name: "a reserver is not woken when its entity is free", Test: "shared/engine:TestLocks_ReserverIsWoken", Edits: []Edit{{fetchLocks, "if c := got.Conflict; c != nil && c.Reservation {", "if c := got.Conflict; false {"}}},
 }
