@@ -21,8 +21,9 @@ func newFailures(c *connection) *cobra.Command {
 		Use:   "failures",
 		Short: "List the entities that did not succeed, those of the newest execution first",
 		Long: `List the entities that did not succeed in an execution that has ended, those of the newest execution
-first. Those that were left out because they were locked are SKIPPED: of these, each execution keeps the
-first 20. LATER names an execution in which the entity has succeeded since. An execution that was
+first. Those whose turn never came are SKIPPED, and so are those that were left out because they were
+locked: of these, each execution keeps the first 20. Items of a foreach are no entities: "lockstep jobs"
+lists them. LATER names an execution in which the entity has succeeded since. An execution that was
 created more than 31 days before --since is not looked at.`,
 		Example: "  lockstep failures --since 7d\n  lockstep failures --since 2026-11-21T05:00:00Z --workflow fleet/upgrade_firmware --group core",
 		Args:    cobra.NoArgs,

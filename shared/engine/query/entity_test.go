@@ -176,6 +176,34 @@ func TestService_FailuresNameWhatWasLeftOut(t *testing.T) {
 	}
 }
 
+// An entity whose turn never came is among the failures, also of an execution that handled what closed
+// its step. One for which no step's condition was true is not.
+func TestService_FailuresNameWhatNeverBegan(t *testing.T) {
+	s := newHarness(t, 3, tolerant)
+	s.Publish("timed", "config: {maxInFlight: 1}\nsteps: [{label: one, functionBlock: p/pure:1, runOn: device, stepTimeout: 5s, onFailure: end}]\n")
+	s.Publish("some", "steps: [{label: one, functionBlock: p/pure:1, runOn: device, condition: \"entity.id == 'd000'\"}]\n")
+	some := s.Start("some", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		s.Advance(4 * time.Second)
+		return nil
+	}
+	timed := s.Start("timed", harness.DeviceIDs(3)...)
+	s.RunUntilIdle(time.Hour)
+	for _, id := range []string{some, timed} {
+		if got := s.Load(id).Outcome(); got != workflow.OutcomeSucceeded {
+			t.Fatalf("%s: %s", id, got)
+		}
+	}
+	var got []string
+	for _, e := range must[workflow.List[views.FailedEntityView]](s)(s.Query.Failures(t.Context(), harness.Caller, views.FailureFilter{}, workflow.Page{})).Items {
+		got = append(got, e.Execution+" "+e.Entity+" "+string(e.Outcome))
+	}
+	if d := cmp.Diff([]string{timed + " device/d002 SKIPPED"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // After an acknowledgement of some entities, the view still shows what remains of the others.
 func TestService_TellsWhatRemainsAfterSomeWereAcknowledged(t *testing.T) {
 	s := newHarness(t, 3, "steps:\n  - {label: one, functionBlock: p/forever:1, runOn: device}\n  - {label: two, functionBlock: p/pure:1, runOn: global}\n")

@@ -77,7 +77,7 @@ const maxFailureParts = 20
 // entities of its scope. full means that the page is full and its token is set.
 func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f views.FailureFilter, skip, limit int, parts *int, list *workflow.List[views.FailedEntityView]) (full bool, err error) {
 	outcome := x.Outcome()
-	if done := outcome == workflow.OutcomeSucceeded || outcome == workflow.OutcomePartial && x.Result == nil; done && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
+	if done := outcome == workflow.OutcomeSucceeded && !closedJobs(x) || outcome == workflow.OutcomePartial && x.Result == nil; done && x.DroppedCount == 0 || outcome == workflow.OutcomeProbed {
 		return false, nil
 	}
 	i := v.engine.InspectLoaded(x)
@@ -145,6 +145,12 @@ func (v *Service) appendFailures(ctx context.Context, x *workflow.Execution, f v
 		}
 	}
 	return false, nil
+}
+
+// closedJobs reports whether a step was over before the turn of some entities came, and the entities
+// have been judged since.
+func closedJobs(x *workflow.Execution) bool {
+	return x.Result != nil && slices.ContainsFunc(x.StepRuns, func(r workflow.StepRun) bool { return r.Forward() && r.Counts.NotExecuted > 0 })
 }
 
 // droppedReason returns why an entity was left out.
