@@ -107,7 +107,7 @@ func writeCodesPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from the code by make generate; do not edit. -->\n\n# Codes\n\n" +
 		"Programs decide by codes; texts may change. Codes of requests are in lower case, those of executions, steps and jobs in upper case, types of events have a point.\n\n" +
-		"## Requests\n\nThe `code` of a [problem](api.md#problems).\n\n| code | status | meaning |\n| --- | --- | --- |\n")
+		"## Requests\n\nThe `code` of a [problem](api.md#problems). `limit` says that a request was refused and has changed nothing; `LIMIT` below that an execution, a step or a job has failed at a limit while it ran.\n\n| code | status | meaning |\n| --- | --- | --- |\n")
 	for _, c := range constants(t, "shared/workflow/errors.go", "Code") {
 		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", c.value, workflow.Code(c.value).HTTPStatus(), c.meaning)
 	}
