@@ -3,6 +3,7 @@ package stack
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	st := &stores{dynamodbURL: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), sqsURL: os.Getenv("AWS_ENDPOINT_URL_SQS")}
 	s.stores = st // Close closes what is open after a failure below
 	before := s.readAddresses()
-	used := before
+	used, err := before, error(nil)
 	if st.dynamodbURL == "" {
 		dir := ""
 		if s.options.DataDir != "" {
@@ -77,10 +78,10 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		}()
 	}
 	if st.sqsURL == "" {
-		if err := st.serveQueues(s, before.SQS); err != nil {
+		used.QueuesPath = cmp.Or(used.QueuesPath, "/"+rand.Text())
+		if used.SQS, err = st.serveQueues(s, before.SQS, used.QueuesPath); err != nil {
 			return nil, err
 		}
-		used.SQS = strings.TrimPrefix(st.sqsURL, "http://")
 	}
 	if err := s.writeAddresses(used); err != nil {
 		return nil, err
@@ -90,7 +91,6 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 		return nil, fmt.Errorf("create the local tables: %w", err)
 	}
 	st.sqs = awssqs.NewFromConfig(awsConfig(), func(o *awssqs.Options) { o.BaseEndpoint = &st.sqsURL })
-	var err error
 	if st.lifecycleURL, err = st.createQueue(ctx, topology.QueueLifecycle); err != nil {
 		return nil, err
 	}
@@ -113,12 +113,13 @@ func openStores(ctx context.Context, s *Stack) (*stores, error) {
 	return st, nil
 }
 
-// addresses are the addresses of the embedded tables and queues, as host:port. With a data
-// directory they stay the same, so that worker programs started by hand survive a restart of the
-// stack.
+// addresses are the addresses of the embedded tables and queues, as host:port, and the secret path of
+// the queues. With a data directory they stay the same, so that worker programs started by hand
+// survive a restart of the stack.
 type addresses struct {
-	DynamoDB string `json:"dynamodb"`
-	SQS      string `json:"sqs"`
+	DynamoDB   string `json:"dynamodb"`
+	SQS        string `json:"sqs"`
+	QueuesPath string `json:"queuesPath"`
 }
 
 const addressesFile = "addresses.json"
@@ -147,28 +148,29 @@ func (s *Stack) writeAddresses(a addresses) error {
 	return os.WriteFile(filepath.Join(s.options.DataDir, addressesFile), text, 0o600)
 }
 
-// serveQueues serves SQS on a separate port, for functions and worker programs.
-func (st *stores) serveQueues(s *Stack, before string) error {
+// serveQueues serves SQS on a separate port, for functions and worker programs: they find the secret
+// path in their environment. It returns the address, which is that of before if it is free.
+func (st *stores) serveQueues(s *Stack, before, path string) (address string, err error) {
 	dir := ""
 	if s.options.DataDir != "" {
 		dir = filepath.Join(s.options.DataDir, "sqs")
 	}
-	var err error
-	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: autoCreateAttributes}); err != nil {
-		return fmt.Errorf("local SQS: %w", err)
+	if st.queues, err = sqs.New(sqs.Options{Dir: dir, AutoCreate: autoCreateAttributes, Path: path}); err != nil {
+		return "", fmt.Errorf("local SQS: %w", err)
 	}
 	listener, err := process.ListenLoopback(before)
 	if err != nil {
-		return err
+		return "", err
 	}
-	st.sqsURL = "http://" + listener.Addr().String()
-	st.server = &http.Server{Handler: process.ProgramsOnly(listener.Addr().String(), st.queues), ReadHeaderTimeout: 10 * time.Second}
+	address = listener.Addr().String()
+	st.sqsURL = "http://" + address + path
+	st.server = &http.Server{Handler: process.ProgramsOnly(address, st.queues), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := st.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(fmt.Errorf("local SQS: %w", err))
 		}
 	}()
-	return nil
+	return address, nil
 }
 
 // autoCreateAttributes returns the attributes of a Lockstep queue. The first request that names the

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -57,6 +58,16 @@ func TestLocalStack_AnswersNoWebPage(t *testing.T) {
 			t.Errorf("queues, %s: %d", name, got)
 		}
 	}
+	address, secret, found := strings.Cut(strings.TrimPrefix(queues, "http://"), "/")
+	if !found || len(secret) < 26 {
+		t.Errorf("the address of the queues has no secret: %s", queues)
+	}
+	program := func(*http.Request) {}
+	for url, want := range map[string]int{queues + "/_meter": http.StatusOK, "http://" + address + "/_meter": http.StatusNotFound, "http://" + address + "/" + strings.Repeat("A", len(secret)) + "/_meter": http.StatusNotFound} {
+		if got := request(http.MethodGet, url, program); got != want {
+			t.Errorf("%s: %d, want %d", url, got, want)
+		}
+	}
 	for _, url := range []string{queues, endpoint("AWS_ENDPOINT_URL_DYNAMODB")} {
 		if regexp.MustCompile(`//(127\.0\.0\.1|localhost):`).MatchString(url) {
 			t.Errorf("a page can guess the address %s", url)
@@ -74,5 +85,9 @@ func TestLocalStack_AnswersNoWebPage(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+	s.stopProcess()
+	if secret != "" && strings.Contains(s.log.String(), secret) {
+		t.Error("the log has the secret of the queues")
 	}
 }

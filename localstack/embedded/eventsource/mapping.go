@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -195,7 +196,7 @@ func (r *mappingRunner) poll(ctx context.Context) {
 			return
 		case err != nil:
 			if pause == 0 {
-				r.host.Logf(r.Function.Name(), "receive from %s: %v", r.QueueURL, err)
+				r.host.Logf(r.Function.Name(), "receive from %s: %v", path.Base(r.QueueURL), err)
 			}
 			pause = min(max(2*pause, r.host.Backoff), 50*r.host.Backoff)
 			select {

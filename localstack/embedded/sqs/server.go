@@ -56,6 +56,9 @@ type Options struct {
 	// Region and Account appear in queue ARNs and URLs; us-east-1 and
 	// 000000000000 by default.
 	Region, Account string
+	// Path is what the paths of all requests begin with, such as "/secret". Others are answered with 404.
+	// URLs of queues have it, too.
+	Path string
 }
 
 // Server holds the queues. It is an http.Handler.
@@ -125,7 +128,7 @@ func (s *Server) Close() error {
 // call is one request on its way through an operation.
 type call struct {
 	ctx          context.Context
-	baseURL      string    // scheme and host that the client used
+	baseURL      string    // scheme and host that the client used, and the path of the server
 	now          time.Time // read once, and again after a wait
 	queueName    string    // for the meter
 	payloadBytes int       // bytes of the messages in the request or its reply
@@ -168,9 +171,14 @@ var operations = map[string]operation{
 // maxRequestBytes holds a batch of 1 MiB in the most verbose JSON encoding.
 const maxRequestBytes = 8 << 20
 
-// ServeHTTP serves SQS requests at any path except /_faults and /_meter.
+// ServeHTTP serves SQS requests at any path below [Options.Path] except /_faults and /_meter.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
+	path, ok := strings.CutPrefix(r.URL.Path, s.options.Path)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	switch path {
 	case "/_faults":
 		s.serveFaults(w, r)
 		return
@@ -190,7 +198,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeReply(w, nil, serializationError(err))
 		return
 	}
-	c := &call{ctx: r.Context(), baseURL: "http://" + r.Host}
+	c := &call{ctx: r.Context(), baseURL: "http://" + r.Host + s.options.Path}
 	reply, err := perform(s, c, body)
 	if s.recordUsage(name, c) {
 		// The client sees a broken connection and cannot know whether the operation was performed.

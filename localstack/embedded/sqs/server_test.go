@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+
 	"github.com/lockstep-run/lockstep/localstack/embedded/sqs"
 )
 
@@ -260,5 +264,45 @@ func TestServer_UsageCountsIn64KB(t *testing.T) {
 	s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/_meter", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// A server with a path is found by the SDK whose endpoint has it, hands out URLs of queues with it, and
+// answers nobody else, whatever is asked.
+func TestServer_AnswersBelowItsPathOnly(t *testing.T) {
+	server := httptest.NewServer(newServer(t, sqs.Options{Path: "/secret"}))
+	defer server.Close()
+	connect := func(path string) *awssqs.Client {
+		return awssqs.New(awssqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(server.URL + path), Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""), Retryer: aws.NopRetryer{}})
+	}
+	client := connect("/secret")
+	q, err := client.CreateQueue(t.Context(), &awssqs.CreateQueueInput{QueueName: aws.String("q")})
+	if err != nil || *q.QueueUrl != server.URL+"/secret/000000000000/q" {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	if _, err := client.SendMessage(t.Context(), &awssqs.SendMessageInput{QueueUrl: q.QueueUrl, MessageBody: aws.String("m")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := client.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: q.QueueUrl}); err != nil || len(got.Messages) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, path := range []string{"", "/guess"} {
+		if _, err := connect(path).ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: q.QueueUrl}); err == nil || !strings.Contains(err.Error(), "StatusCode: 404") {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	for path, want := range map[string]int{"/_meter": http.StatusNotFound, "/secret/_meter": http.StatusOK} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close() // only the status matters
+		if reply.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, reply.StatusCode, want)
+		}
 	}
 }

@@ -77,3 +77,22 @@ func TestWrap_ReplySurvivesTheEarlyCloseOfTheBody(t *testing.T) {
 		}
 	}
 }
+
+// The error of a request names the host, and not the path, which is a secret of the local queues.
+func TestWrap_ErrorsHaveNoPath(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := server.Listener.Addr().String()
+	server.Close()
+	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/secret/?key=secret", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := sdkhttp.Wrap(http.DefaultClient).Do(r)
+	if err == nil {
+		_ = reply.Body.Close()
+		t.Fatal("there is an answer")
+	}
+	if text := err.Error(); !strings.Contains(text, address) || strings.Contains(text, "secret") {
+		t.Error(text)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path"
 	"strconv"
 	"syscall"
 	"time"
@@ -172,7 +173,7 @@ func pollQueue(ctx context.Context, p *boot.Process, w *worker.Worker, poolName 
 		return err
 	}
 	visibility := max(w.Options().LeaseDuration, time.Second)
-	p.Log.InfoContext(ctx, "polling", "queue", url, "worker", w.Options().Name)
+	p.Log.InfoContext(ctx, "polling", "queue", path.Base(url), "worker", w.Options().Name)
 	return worker.Poll(ctx, w, worker.PollOptions{
 		Source: sqs.NewReceiver(p.SQS, url, visibility),
 		Decode: sqs.DecodePack,
