@@ -279,7 +279,7 @@ func TestPlans_OfEachKindAreTheSameAgain(t *testing.T) {
 // and operators who retry and go back.
 func TestPlans_AtRandomAreTheSameAgain(t *testing.T) {
 	compared := 0
-	for seed := uint64(1); seed <= 40 && !t.Failed(); seed++ {
+	for seed := uint64(1); seed <= 48 && !t.Failed(); seed++ {
 		r := rand.New(rand.NewPCG(seed, 11))
 		s := harness.New(t, seed, harness.Options())
 		s.RegisterBlocks()
@@ -332,7 +332,9 @@ func TestPlans_AtRandomAreTheSameAgain(t *testing.T) {
 
 // drawDefinition draws a definition of one of the kinds.
 func drawDefinition(r *rand.Rand) string {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
+	case 6:
+		return drawPipelines(r)
 	case 0:
 		return defgen.Generate(func(_ string, n int) int { return r.IntN(n) }).YAML()
 	case 1, 2:
@@ -346,6 +348,48 @@ func drawDefinition(r *rand.Rand) string {
 	}
 	slices.Sort(names)
 	return everyKind[names[r.IntN(len(names))]].definition
+}
+
+// drawPipelines draws steps on entities that read results of each other, with global steps and a loop between them, so
+// that they are several pipelines.
+func drawPipelines(r *rand.Rand) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "config: {executionStrategy: {parallel: true}, failureTolerance: %d, onEntityFailure: leave}\nsteps:\n", r.IntN(4))
+	var before []string
+	draw := func(indent string, n int) {
+		for range n {
+			label := fmt.Sprint("s", len(before))
+			fmt.Fprintf(&text, "%s  - {label: %s", indent, label)
+			if r.IntN(4) == 0 {
+				text.WriteString(", functionBlock: p/pure:1, runOn: global}\n")
+				before = append(before, "")
+				continue
+			}
+			fmt.Fprintf(&text, ", functionBlock: p/%s:1, runOn: device", []string{"pure", "pure", "pure", "again"}[r.IntN(4)])
+			if r.IntN(5) == 0 {
+				text.WriteString(", continueOnError: true")
+			}
+			if r.IntN(6) == 0 {
+				fmt.Fprintf(&text, ", condition: \"entity.name != 'd00%d'\"", r.IntN(4))
+			}
+			var read []string
+			for _, other := range before {
+				if other != "" && r.IntN(3) == 0 {
+					read = append(read, fmt.Sprintf("%s: '${has(%s.result) ? %s.result : null}'", other, other, other))
+				}
+			}
+			fmt.Fprintf(&text, ", parameters: {%s}}\n", strings.Join(read, ", "))
+			before = append(before, label)
+		}
+	}
+	draw("", 2+r.IntN(4))
+	if r.IntN(3) == 0 {
+		text.WriteString("  - label: rounds\n    loop: {over: '${[1, 2, 3]}', as: n}\n    workflow:\n      steps:\n")
+		draw("      ", 2+r.IntN(3))
+	} else {
+		draw("", 2+r.IntN(4))
+	}
+	return text.String()
 }
 
 // commandAtRandom sends what may or may not be allowed now: an answer, a signal, a retry, a step back.
