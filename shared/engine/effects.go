@@ -99,7 +99,7 @@ func (w *workspace) lanesReadParts(ctx context.Context, l workflow.Wakeup) bool 
 		return false
 	}
 	p, err := w.ensurePlanner(ctx)
-	return err == nil && p.LanesReadParts(w.execution, r) // on an error the next reader of the program fails too, and reports it
+	return err == nil && w.execution.ScopeOf(r).InParts() && p.LanesReadParts(w.execution, r) // on an error the next reader of the program fails too, and reports it
 }
 
 // reportPlanError turns a PlanError into a report for the next decision: this lane of the step run

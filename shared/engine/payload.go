@@ -132,11 +132,19 @@ func (w *workspace) loadAllEntities(ctx context.Context, s workflow.Scope) ([]wo
 	return entities, nil
 }
 
-// loadSomeEntities returns the participating entities of a type from index from to index to. The
-// scope must be one that can be read in parts. Only the chunks that contain these entities are
-// read.
+// loadSomeEntities returns the participating entities of a type from index from to index to. Of a
+// scope that can be read in parts, only the chunks that contain these entities are read.
 func (w *workspace) loadSomeEntities(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error) {
 	var entities []workflow.ScopeEntity
+	if !s.InParts() {
+		all, err := w.loadEntities(ctx, s)
+		for _, e := range all {
+			if e.Key.Type == entityType {
+				entities = append(entities, e)
+			}
+		}
+		return entities[min(from, len(entities)):min(to, len(entities))], err
+	}
 	for _, place := range s.PlacesOf(entityType, from, to) {
 		chunk, err := w.loadChunk(ctx, s, (place-1)/s.PerChunk)
 		if err != nil {

@@ -161,12 +161,13 @@ type Plan struct {
 	Route      int                  // for a switch: the number of its case, counted from 1
 	CaseErrors []workflow.CaseError // for a switch: the conditions before its case that have no value
 
-	Until  time.Time        // for a wait for a time that the step names
-	Starts string           // for a step that evaluates which workflow it starts: its reference
-	Items  int              // number of items of a loop over a list or of a foreach; number of waves of a rollout
-	Only   *workflow.Places // for a step that starts a child for each item: the items that take part; nil for all
-	Part   *workflow.Places // for a repetition on some entities only: those that have a job; nil if not known
-	Waves  []int            // for a rollout: number of entities in each wave; its Value is a [workflow.Waves]
+	Until       time.Time        // for a wait for a time that the step names
+	Starts      string           // for a step that evaluates which workflow it starts: its reference
+	Items       int              // number of items of a loop over a list or of a foreach; number of waves of a rollout
+	Only        *workflow.Places // for a step that starts a child for each item: the items that take part; nil for all
+	Part        *workflow.Places // for a repetition on some entities only: those that have a job; nil if not known
+	BytesBefore []int            // for a pipeline: StepRun.BytesBefore of each of its steps; nil if not known
+	Waves       []int            // for a rollout: number of entities in each wave; its Value is a [workflow.Waves]
 
 	// For a wait for people: the JSON of a Question, its title, and the answer to use at the
 	// deadline; nil for none.

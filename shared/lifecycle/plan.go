@@ -163,6 +163,9 @@ func (d *decider) openPipeline(at, end int, plan *Plan, first workflow.StepRun) 
 		r := d.newStepRun(i, workflow.JobExecute, &Plan{Jobs: plan.Entities}, workflow.StepRun{
 			Seq: first.Seq + i - at, Pipeline: first.Seq, In: first.In, Index: first.Index,
 		})
+		if number := i - at; number < len(plan.BytesBefore) {
+			r.BytesBefore = plan.BytesBefore[number]
+		}
 		size = min(size, r.PackSize)
 		stepRuns = append(stepRuns, r)
 	}

@@ -50,8 +50,10 @@ type StepRun struct {
 
 	// Pipeline is the Seq of the first step run of a per-entity pipeline; 0 outside of a pipeline.
 	// The step runs of a pipeline are open together and share their lanes: a lane enters the next
-	// step run when it is over in this one.
-	Pipeline int `json:"pipeline,omitempty"`
+	// step run when it is over in this one. BytesBefore is the size of the results from before the
+	// pipeline that the expressions of this step run read, of all entities; 0 if it is not known.
+	Pipeline    int `json:"pipeline,omitempty"`
+	BytesBefore int `json:"bytesBefore,omitempty"`
 
 	// OnlyFailed is set by a retry: entities whose job in an earlier run of the step ended OK and
 	// was not undone take no part and keep that result. SupersededBy is the try that repeats this

@@ -22,6 +22,7 @@ type exprScope struct {
 	bindings    definitions.Bindings
 	expressions *definitions.Expressions // bound to the bindings
 	request     plan.Request
+	ofLane      bool                                             // entities are those of one lane
 	entities    []workflow.ScopeEntity                           // entities of the step's type, with the updates that earlier step runs have requested
 	owned       bool                                             // entities is a copy and may be changed
 	excluded    map[int]map[workflow.EntityKey]bool              // by the node where they failed
@@ -69,17 +70,20 @@ func (p *Planner) buildExprScope(ctx context.Context, x *workflow.Execution, r *
 			}
 		}
 	}
-	return p.exprScopeOver(ctx, x, r, held)
+	return p.exprScopeOver(ctx, x, r, held, -1)
 }
 
-// exprScopeOver returns what a step run sees, limited to some of its entities.
-func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, held []workflow.ScopeEntity) (_ *exprScope, err error) {
+// exprScopeOver returns what a step run sees, limited to some of its entities: those of the lane whose first
+// entity has the number from, or all if from is -1.
+func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, held []workflow.ScopeEntity, from int) (_ *exprScope, err error) {
 	node := p.Program.Node(r.StepIndex)
 	s := &exprScope{
 		excluded: map[int]map[workflow.EntityKey]bool{}, unexecuted: map[int]map[workflow.EntityKey]*workflow.StepRun{},
 		bindings: definitions.Bindings{Results: map[int]map[string]json.RawMessage{}, Statuses: map[int]string{}, Fields: map[int]json.RawMessage{}},
 		request:  plan.Request{NodeIndex: r.StepIndex, Node: node, IndexByPosition: r.Pipeline > 0, FailAtUnmet: r.Pipeline > 0 && !p.Program.ToleratesAny(r.StepIndex), Excluded: map[workflow.EntityKey]bool{}, AlreadyOK: map[workflow.EntityKey]bool{}},
+		ofLane:   from >= 0,
 	}
+	s.request.From = max(0, from)
 	s.setEntities(held)
 	if s.bindings.Parameters, err = p.parameters(ctx, x, r, node.Origin); err != nil {
 		return nil, err
@@ -99,6 +103,9 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 	reads := p.Program.Reads(r.StepIndex, p.references(r))
 	if err := p.readResults(ctx, x, r, reads, others, s); err != nil {
 		return nil, err
+	}
+	if s.ofLane && r.BytesBefore > 0 {
+		s.resultBytes = r.BytesBefore // those of the other lanes count too
 	}
 	if err := p.readValues(ctx, x, r, s); err != nil {
 		return nil, err
@@ -136,7 +143,10 @@ func (p *Planner) exprScopeOver(ctx context.Context, x *workflow.Execution, r *w
 			continue
 		}
 		if !readmits && !o.HasUpdates && !previousRepeat && !alreadyOK && !redone { // it only says who is left out
-			got, err := p.loadLost(ctx, x, o)
+			got, err := p.loadPart(ctx, x, r, o, s)
+			if got == nil && err == nil {
+				got, err = p.loadLost(ctx, x, o)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -303,7 +313,7 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 		runOn := p.Program.Nodes[o.StepIndex].RunOn
 		if p.Program.Nodes[o.StepIndex].OnEntities() && lockedOf[runOn] == nil {
 			var err error
-			if lockedOf[runOn], err = p.lockedIDs(ctx, x, r, runOn); err != nil {
+			if lockedOf[runOn], err = p.lockedIDs(ctx, x, r, runOn, s); err != nil {
 				return err
 			}
 		}
@@ -330,7 +340,10 @@ func (p *Planner) readResults(ctx context.Context, x *workflow.Execution, r *wor
 			}
 			continue // it has no results
 		}
-		got, err := p.effectiveOutcome(ctx, x, r.Try, o)
+		got, err := p.loadPart(ctx, x, r, o, s)
+		if got == nil && err == nil {
+			got, err = p.effectiveOutcome(ctx, x, r.Try, o)
+		}
 		if err == nil {
 			err = p.addResults(ctx, s, o, got)
 		}
@@ -356,14 +369,16 @@ type repeatResults struct {
 	of    map[workflow.EntityKey]bool
 }
 
-// lockedIDs returns the entities of a type that the try of a step run has locked. It includes
-// entities that the try has released since, because their results stand.
-func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, entityType string) (map[string]bool, error) {
-	scope := x.ScopeOf(r)
-	scope.Only = nil
-	entities, err := p.Entities(ctx, scope)
-	if err != nil {
-		return nil, err
+// lockedIDs returns the entities of a type that the try of a step run has locked, of a lane those of the lane. It
+// includes entities that the try has released since, because their results stand.
+func (p *Planner) lockedIDs(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, entityType string, s *exprScope) (_ map[string]bool, err error) {
+	entities := s.entities
+	if !s.ofLane {
+		scope := x.ScopeOf(r)
+		scope.Only = nil
+		if entities, err = p.Entities(ctx, scope); err != nil {
+			return nil, err
+		}
 	}
 	locked := map[string]bool{}
 	for _, e := range entitiesOfType(entities, entityType) {
@@ -466,10 +481,9 @@ func (p *Planner) commonScope(ctx context.Context, x *workflow.Execution, r *wor
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if common, err = p.exprScopeOver(ctx, x, r, held); err != nil {
+		if common, err = p.exprScopeOver(ctx, x, r, held, from); err != nil {
 			return nil, 0, 0, err
 		}
-		common.request.From = from
 		return common, from, from + len(held), nil
 	}
 	if common, err = p.scopeOf(ctx, x, r); err != nil {

@@ -125,6 +125,46 @@ func (p *Planner) loadLost(ctx context.Context, x *workflow.Execution, r *workfl
 	return o, nil
 }
 
+// stepRunPart is a step run, and the number of the first of some entities.
+type stepRunPart struct{ seq, from int }
+
+// loadPart reads the outcome of an earlier step run for the entities of a lane only. It is nil if s is not of one
+// lane, or the lane does not say in which packs they are.
+func (p *Planner) loadPart(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, s *exprScope) (*outcome, error) {
+	if !s.ofLane || !p.sameNumbers(x, r, o) {
+		return nil, nil
+	}
+	from := s.request.From
+	part := stepRunPart{o.Seq, from}
+	if got := p.parts[part]; got != nil {
+		return got, nil
+	}
+	var lanes []int
+	for lane := from / o.PackSize; lane*o.PackSize < from+len(s.entities); lane++ {
+		lanes = append(lanes, lane)
+	}
+	packs, err := p.Dispatcher.ReadLanes(ctx, p.bareStepRun(o), lanes)
+	if err != nil {
+		return nil, err
+	}
+	records := plan.LatestRecords(packs)
+	var jobs []workflow.JobInput
+	for i := range s.entities {
+		if _, recorded := records[from+i]; recorded || o.Pipeline == 0 { // who takes no part in a pipeline has no record
+			jobs = append(jobs, workflow.JobInput{Index: from + i, Entity: &s.entities[i].Key})
+		}
+	}
+	got := newOutcome()
+	if err := got.collect(o, jobs, packs); err != nil {
+		return nil, err
+	}
+	if p.parts == nil {
+		p.parts = map[stepRunPart]*outcome{}
+	}
+	p.parts[part] = got
+	return got, nil
+}
+
 // jobsIn returns the jobs of a step run whose packs have been read. Only their indexes and entities are valid. A
 // step run of a pipeline is not planned if each of its jobs has a record: its jobs have the numbers of their entities.
 func (p *Planner) jobsIn(ctx context.Context, x *workflow.Execution, r *workflow.StepRun, packs []*workflow.Pack) (plan.JobPlan, error) {

@@ -51,18 +51,23 @@ func (p *Planner) SendLane(ctx context.Context, x *workflow.Execution, r *workfl
 }
 
 // LanesReadParts reports whether a lane of a pipeline can be planned from its own entities. That is
-// so unless a step of the pipeline depends on what was done with entities before the pipeline: the
-// plans for that must be made again, over all entities.
+// so unless a step of the pipeline depends on what was done with entities before the pipeline, and
+// the packs of the lane's own entities do not tell: the plans for that must be made again, over all
+// entities.
 func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) bool {
-	if rollout, _ := x.WaveOf(r); rollout != nil || !x.ScopeOf(r).InParts() {
+	if rollout, _ := x.WaveOf(r); rollout != nil {
 		return false
 	}
-	var reads []int
+	var reads, all []int // nodes of which the pipeline reads results, and the results of all entities
 	for _, own := range pipelineStepRuns(x, r.Pipeline) {
 		if own.OnlyFailed || own.Iteration > 1 {
 			return false
 		}
-		reads = append(reads, p.Program.Reads(own.StepIndex, p.references(own))...)
+		read := p.Program.Reads(own.StepIndex, p.references(own))
+		reads, all = append(reads, read...), append(all, p.Program.Nodes[own.StepIndex].CrossEntityReads...)
+		if own.BytesBefore == 0 || own.BytesBefore > p.MaxResultBytes { // it is not known how much they are, or too much
+			all = append(all, read...)
+		}
 	}
 	for i := range x.StepRuns {
 		o := &x.StepRuns[i]
@@ -70,12 +75,41 @@ func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) boo
 			continue
 		}
 		n := p.Program.Node(o.StepIndex)
-		asExpected := o.Forward() && o.Counts.OK+o.Skipped == o.Jobs && o.Unmet == 0 && !o.HasUpdates && !slices.Contains(reads, o.StepIndex)
-		if n.HasJobForEach() && !asExpected {
+		read := slices.Contains(reads, o.StepIndex)
+		asExpected := o.Forward() && o.Counts.OK == o.JobCount() && o.Unmet == 0 && !o.HasUpdates && !read
+		if n.HasJobForEach() && !asExpected && (read && slices.Contains(all, o.StepIndex) || !p.sameNumbers(x, r, o)) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameNumbers reports whether the jobs of an earlier step run have the numbers that the entities have in a
+// pipeline, so that those of a lane are in packs that can be read without the others. That is so if all
+// entities were counted, in a step run of the same try.
+func (p *Planner) sameNumbers(x *workflow.Execution, r, o *workflow.StepRun) bool {
+	runOn := p.Program.Node(o.StepIndex).RunOn
+	return r.Try == 1 && runOn == p.Program.Node(r.StepIndex).RunOn && o.Jobs == x.ScopeOf(r).Counts[runOn] && o.Unmet == 0 && !o.HasUpdates
+}
+
+// bytesBefore returns how many bytes of results from before a pipeline the expressions of each of its steps
+// read, by the plan of the first.
+func (p *Planner) bytesBefore(ctx context.Context, x *workflow.Execution, first *workflow.StepRun) ([]int, error) {
+	var bytes []int
+	for node := first.StepIndex; node < p.Program.PipelineEnd(first.StepIndex); node++ {
+		r := *first
+		r.Seq, r.StepIndex = first.Seq+len(bytes), node
+		s, err := p.scopeOf(ctx, x, &r)
+		var tooLarge *resultsTooLargeError
+		if errors.As(err, &tooLarge) {
+			s, err = &exprScope{resultBytes: p.MaxResultBytes + 1}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		bytes = append(bytes, s.resultBytes)
+	}
+	return bytes, nil
 }
 
 // CanAdvance reports whether lanes of a step run may continue. That is so if the step run is open,

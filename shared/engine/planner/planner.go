@@ -38,7 +38,7 @@ type Planner struct {
 	Blocks     map[string]workflow.Block // by reference as written
 	Input      func(context.Context) (*workflow.Input, error)
 	Entities   func(context.Context, workflow.Scope) ([]workflow.ScopeEntity, error)
-	// SomeEntities reads some entities of a scope that can be read in parts.
+	// SomeEntities reads some entities of a type, without the others if the scope can be read in parts.
 	SomeEntities    func(ctx context.Context, s workflow.Scope, entityType string, from, to int) ([]workflow.ScopeEntity, error)
 	CallbackToken   func(ctx context.Context, stepRunSeq int) (string, error) // CodeNotImplemented if there are no keys for it
 	CallbackLink    func(token string) (string, error)                        // CodeNotImplemented if there is no address for it
@@ -53,6 +53,7 @@ type Planner struct {
 	scopes   map[lifecycle.Need]*exprScope // for step runs of pipelines
 	outcomes map[int]*outcome              // by StepRunSeq, for step runs that have ended
 	lost     map[int]*outcome              // likewise, of those who failed
+	parts    map[stepRunPart]*outcome      // likewise, of the entities of a lane of a later pipeline
 	values   map[string]json.RawMessage    // values of step runs, by digest
 	lists    map[int][]json.RawMessage     // lists of loops and foreach, by StepRunSeq
 	waves    map[int]*dividedWaves         // waves of rollouts, by StepRunSeq
@@ -64,7 +65,7 @@ type Planner struct {
 // attributes of locks that the execution has released and taken again.
 func (p *Planner) ClearCache() {
 	if p != nil {
-		p.plans, p.scopes, p.outcomes, p.lost, p.lists, p.waves, p.paths, p.places = nil, nil, nil, nil, nil, nil, nil, nil
+		p.plans, p.scopes, p.outcomes, p.lost, p.parts, p.lists, p.waves, p.paths, p.places = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	}
 }
 
@@ -95,6 +96,11 @@ func (p *Planner) Plan(ctx context.Context, x *workflow.Execution, r *workflow.S
 	}
 	if err != nil {
 		return planned, err
+	}
+	if r.Pipeline > 0 && r.Try == 1 && x.StepRunBySeq(r.Seq) == nil && planned.Plan.Problem == nil {
+		if planned.Plan.BytesBefore, err = p.bytesBefore(ctx, x, r); err != nil {
+			return planned, err
+		}
 	}
 	if r.Pipeline == 0 || r.Pipeline == r.Seq {
 		if p.plans == nil {

@@ -92,7 +92,7 @@ func Borders() []Mutation {
 		regions,
 		waits,
 		callbacks,
-		pipelines,
+		pipelines, beforePipelines,
 		flow,
 		waysShown,
 		loops,

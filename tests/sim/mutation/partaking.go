@@ -15,7 +15,7 @@ var partaking = []Mutation{
 	{Name: "parameters are taken from the entity before updates", Edits: []Edit{{plannerExprScope, "		s.apply(got.requestedUpdates())\n", ""}}},
 	{Name: "a lane of a pipeline does not see its own updates", Edits: []Edit{{plannerExprScope, "		s.apply(updates)\n", ""}}},
 	{Name: "an older result replaces a newer one", Edits: []Edit{{plannerExprScope, "; !replaced {", "; !replaced || len(all) > 0 {"}}},
-	{Name: "the results of released entities are missing", Edits: []Edit{{plannerExprScope, "	scope := x.ScopeOf(r)\n	scope.Only = nil\n", "	scope := x.ScopeOf(r)\n"}}},
+	{Name: "the results of released entities are missing", Edits: []Edit{{plannerExprScope, "		scope := x.ScopeOf(r)\n		scope.Only = nil\n", "		scope := x.ScopeOf(r)\n"}}},
 	{Name: "an update is written of an undone job", Edits: []Edit{{plannerOutcome, "return undone[u.jobEntity] }", "return false }"}}},
 	{Name: "a delay is skipped after a crash", Edits: []Edit{{lifecycleRunning, "	case d.now.Before(w.Until):\n", "	case d.now.Before(w.Until) && d.execution.FailureStreak == nil:\n"}}},
 	{Name: "the first repetition of a step waits like the others", Edits: []Edit{{lifecycleRunning, "d.cursor().Iteration > 1 && n.Repeat != nil", "n.Repeat != nil"}}},

@@ -13,3 +13,24 @@ var pipelines = []Mutation{
 	{Name: "lanes that are being closed make room in the window of a pipeline", Test: "shared/engine:TestPipeline_TimerKeepsToTheWindowBesideAClosingStep", Edits: []Edit{{pipeline, "		if !r.Closing {\n			return over, true, nil", "		if r.Seq > 0 {\n			return over, true, nil"}}},
 	{Name: "a lane whose end another has recorded stays where it is", Test: "shared/engine:TestPipeline_ResumesALaneThatWasLeft", Edits: []Edit{{pipeline, "!at.Recorded && !(resume && at.Over)", "!at.Recorded && (!resume || at.Over || !at.Over)"}}},
 }
+
+// beforePipelines are mistakes about what a lane reads of the step runs before its pipeline. Scenarios have few lanes that
+// read a part of something. A test detects each.
+var beforePipelines = []Mutation{
+	{Name: "a lane reads what a try of other entities has done as its own", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "return r.Try == 1 && runOn", "return runOn"}}},
+	{Name: "a lane reads what was done with entities of another type as its own", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "runOn == p.Program.Node(r.StepIndex).RunOn && o.Jobs", "o.Jobs"}}},
+	{Name: "a lane takes the jobs of some entities for those of all", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "o.Jobs == x.ScopeOf(r).Counts[runOn] && ", ""}}},
+	{Name: "a lane does not see who has failed an assertion before its pipeline", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "Counts[runOn] && o.Unmet == 0", "Counts[runOn]"}}},
+	{Name: "a lane that is to see what others have asked for is planned without them", Test: "shared/engine/planner:TestSendLane_PlansFromItsEntitiesWhatThePlanOfAllHas", Edits: []Edit{{pipeline, "o.Unmet == 0 && !o.HasUpdates\n}", "o.Unmet == 0\n}"}}},
+	{Name: "a lane sees only its own of all results", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "append(all, p.Program.Nodes[own.StepIndex].CrossEntityReads...)", "append(all, p.Program.Nodes[own.StepIndex].CrossEntityReads[:0]...)"}}},
+	{Name: "a lane believes that nothing is read where nobody has measured it", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "own.BytesBefore == 0 || own.BytesBefore > p.MaxResultBytes", "own.BytesBefore > p.MaxResultBytes"}}},
+	{Name: "a lane reads too many results as long as its own are few", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{pipeline, "own.BytesBefore == 0 || own.BytesBefore > p.MaxResultBytes", "own.BytesBefore == 0"}}},
+	{Name: "only its own results count towards what a lane may read", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{exprScope, "if s.ofLane && r.BytesBefore > 0 {", "if s.ofLane && r.BytesBefore < 0 {"}}},
+	{Name: "a lane has what another one has read", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{outcomes, "part := stepRunPart{o.Seq, from}", "part := stepRunPart{o.Seq, 0}"}}},
+	{Name: "a lane reads only the first of the packs with its entities", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{outcomes, "lane*o.PackSize < from+len(s.entities)", "lane*o.PackSize <= from"}}},
+	{Name: "who took no part in a pipeline has failed in it", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{outcomes, "recorded || o.Pipeline == 0", "recorded || o.Seq > 0"}}},
+	{Name: "whose pack is lost has not failed", Test: "shared/engine/planner:TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll", Edits: []Edit{{outcomes, "recorded || o.Pipeline == 0", "recorded"}}},
+	{Name: "a lane reads all results from before its pipeline", Test: "shared/engine:TestCost_LanesThatReadWhatWasBefore", Edits: []Edit{{exprScope, "\t\tgot, err := p.loadPart(ctx, x, r, o, s)\n\t\tif got == nil && err == nil {\n\t\t\tgot, err = p.effectiveOutcome(", "\t\tgot, err := (*outcome)(nil), error(nil)\n\t\tif got == nil && err == nil {\n\t\t\tgot, err = p.effectiveOutcome("}}},
+	{Name: "a lane looks for all who failed before its pipeline", Test: "shared/engine:TestCost_LanesThatReadWhatWasBefore", Edits: []Edit{{exprScope, "\t\t\tgot, err := p.loadPart(ctx, x, r, o, s)\n\t\t\tif", "\t\t\tgot, err := (*outcome)(nil), error(nil)\n\t\t\tif"}}},
+	{Name: "nobody measures what a pipeline reads", Test: "shared/engine:TestCost_LanesThatReadWhatWasBefore", Edits: []Edit{{lifecyclePlan, "number < len(plan.BytesBefore)", "number < 0"}}},
+}
