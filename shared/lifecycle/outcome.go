@@ -67,7 +67,7 @@ func EndUnknown(code workflow.JobCode, why *workflow.Failure) bool {
 	if code == workflow.JobCodeUnknown {
 		return true
 	}
-	return code == workflow.JobCodeFail && why != nil && why.LeavesCallRunning()
+	return code == workflow.JobCodeFail && why != nil && why.LeavesDoubt()
 }
 
 // inDoubt reports whether the end of the job left a doubt that only an undo or a person can settle.

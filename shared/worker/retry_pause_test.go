@@ -151,6 +151,7 @@ func TestHandle_RetriesNoDoubtfulCallOverHTTP(t *testing.T) {
 		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPTimeout}, false}, {idempotent, workflow.Failure{Code: workflow.FailureHTTPTimeout}, true},
 		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable}, false}, {idempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable}, true},
 		{nonIdempotent, workflow.Failure{Code: workflow.FailureHTTPUnreachable, Unsent: true}, true}, {nonIdempotent, workflow.Failure{Code: "HTTP_503"}, true},
+		{nonIdempotent, workflow.Failure{Code: workflow.FailureBadGateway}, false}, {idempotent, workflow.Failure{Code: workflow.FailureGatewayTimeout}, true},
 	} {
 		r := newFixture(t)
 		c.failure.Retryable = true

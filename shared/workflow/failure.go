@@ -32,6 +32,8 @@ const (
 	FailureTimeout           = "TIMEOUT"                // a job, a step, a wait or the execution took too long
 	FailureHTTPTimeout       = "HTTP_TIMEOUT"           // a block served over HTTP did not answer in time
 	FailureHTTPUnreachable   = "HTTP_UNREACHABLE"       // a server could not be reached, or the connection broke
+	FailureBadGateway        = "HTTP_502"               // a gateway has answered, which had no valid answer of the server
+	FailureGatewayTimeout    = "HTTP_504"               // a gateway has answered, which had no answer of the server in time
 	FailureUnclaimed         = "UNCLAIMED"              // no worker has claimed the jobs
 	FailureWorkerCrash       = "WORKER_CRASH"           // the worker stopped during the call
 	FailureChangesRemain     = "CHANGES_REMAIN"         // something was executed that was not, or cannot be, undone
@@ -61,17 +63,22 @@ const (
 	FailureUpdatesNotApplied = "UPDATES_NOT_APPLIED"    // the execution completed, but its updates could not be written to the inventory
 )
 
-// LeavesCallRunning reports whether the call of the job may still be running somewhere: it was not
-// answered in time, or its worker was lost.
-func (f *Failure) LeavesCallRunning() bool {
-	return f.Code == FailureTimeout || f.Code == FailureHTTPTimeout || f.Code == FailureWorkerCrash
+// LeavesDoubt reports whether it is unknown if, or how far, the block was executed: there was no
+// answer in time, the connection broke, a gateway answered in place of the block, or the worker was
+// lost. The call may still be running somewhere.
+func (f *Failure) LeavesDoubt() bool {
+	switch f.Code {
+	case FailureTimeout, FailureHTTPTimeout, FailureHTTPUnreachable, FailureBadGateway, FailureGatewayTimeout, FailureWorkerCrash:
+		return !f.Unsent
+	}
+	return false
 }
 
 // AllowsAnotherCall reports whether the job may be tried again after the failure, whatever the
 // block and the retry policy say. While a call may still be running, only a repeatable block is
 // called again.
 func (f *Failure) AllowsAnotherCall(repeatable bool) bool {
-	return repeatable || f.Unsent || !f.LeavesCallRunning() && f.Code != FailureHTTPUnreachable
+	return repeatable || !f.LeavesDoubt()
 }
 
 // Withheld reports whether the job was never handed out, because the response to its worker's poll

@@ -198,7 +198,7 @@ type entityRecord struct {
 // leavesDoubt reports whether a job's outcome is unknown and it can neither be left so nor repeated
 // and undone.
 func leavesDoubt(j workflow.Job, traits blockTraits) bool {
-	endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash}, j.Error.Code)
+	endUnknown := j.State == sm.JobUnknown || j.Error != nil && slices.Contains([]string{workflow.FailureTimeout, workflow.FailureWorkerCrash, workflow.FailureHTTPUnreachable}, j.Error.Code)
 	return endUnknown && !traits.pure && !(traits.idempotent && traits.reversible)
 }
 

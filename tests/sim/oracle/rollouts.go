@@ -397,7 +397,7 @@ func (f *followed) lost(r *workflow.StepRun, s *defgen.FlowStep, o *FlowOutcome)
 
 // inDoubt reports whether a block that must not be repeated has an unknown outcome.
 func (c code) inDoubt(block string) bool {
-	unknown := c.code == workflow.JobCodeUnknown || c.failed == workflow.FailureTimeout || c.failed == workflow.FailureWorkerCrash || c.failed == workflow.FailureHTTPTimeout
+	unknown := c.code == workflow.JobCodeUnknown || doubtful[c.failed]
 	return c.executed() && unknown && block != "pure" && block != "again"
 }
 

@@ -84,9 +84,15 @@ func (x *execution) entityFailed(id string) bool {
 	return false
 }
 
+// doubtful are the failures after which nobody knows how far the block was executed.
+var doubtful = map[string]bool{
+	workflow.FailureTimeout: true, workflow.FailureWorkerCrash: true, workflow.FailureHTTPTimeout: true, workflow.FailureHTTPUnreachable: true,
+	workflow.FailureBadGateway: true, workflow.FailureGatewayTimeout: true,
+}
+
 // inDoubt reports whether a block that must not be repeated has an unknown outcome.
 func (f *fate) inDoubt(r *workflow.StepRun) bool {
-	unknown := f.code.code == workflow.JobCodeUnknown || f.code.failed == workflow.FailureTimeout || f.code.failed == workflow.FailureWorkerCrash
+	unknown := f.code.code == workflow.JobCodeUnknown || doubtful[f.code.failed]
 	return f.code.executed() && unknown && !r.Pure && !(r.Idempotent && r.Reversible)
 }
 

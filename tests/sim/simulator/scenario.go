@@ -384,6 +384,9 @@ func (p *scenario) blockOutcome(c harness.BlockCall) *harness.Outcome {
 	m := p.FaultProfile
 	if p.oneIn(m.BlockFailOneIn, "fail", c) {
 		o.FailCode, o.Retryable = "REFUSED", p.oneIn(m.RetryableOneIn, "retry", c)
+		if !o.Retryable && p.oneIn(8, "broken", c) {
+			o.FailCode = workflow.FailureHTTPUnreachable
+		}
 		return o
 	}
 	switch c.Kind {
