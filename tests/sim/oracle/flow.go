@@ -1,13 +1,11 @@
 package oracle
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	sm "github.com/lockstep-run/lockstep/statemachines"
-	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 )
 
 // flow follows the order in which the steps of an execution are entered.
@@ -219,37 +217,6 @@ func (x *execution) checkComplete() {
 	}
 	if x.flow.next != len(x.program.nodes) {
 		x.Failf(lawOrder, "%s has completed, but the next step is %s", x.x.ID, x.nameOf(x.flow.next))
-	}
-}
-
-// checkSkipped requires that an entity is told as SKIPPED by an execution in which everything went
-// well if the block of no step was called for it, and only then. It goes by the calls alone.
-func (x *execution) checkSkipped() {
-	odd := func(r workflow.StepRun) bool {
-		return r.Kind == workflow.JobRollback || r.Status != sm.StepCompleted && r.Status != sm.StepSkipped || r.Counts.Failed+r.Counts.Unknown+r.Counts.NotExecuted+r.Unmet > 0
-	}
-	if x.x.Try > 1 || x.x.Probe || slices.ContainsFunc(x.x.StepRuns, odd) {
-		return
-	}
-	onDevices := slices.ContainsFunc(x.program.nodes, func(n node) bool {
-		b, ok := n.Body.(*defgen.Block)
-		return ok && b.OnDevice
-	})
-	called := map[string]bool{}
-	for _, c := range x.calls {
-		if c.Execution == x.x.ID && c.Kind == workflow.JobExecute {
-			called[c.Entity] = true
-		}
-	}
-	for i := range x.x.Scope.Inline {
-		id := x.x.Scope.Inline[i].Key.ID
-		want := workflow.EntitySucceeded
-		if onDevices && !called[id] {
-			want = workflow.EntitySkipped
-		}
-		if outcome := told(x.x, cmp.Or(x.x.Scope.Inline[i].Place, i+1)); outcome != want {
-			x.Failf(lawTold, "%s tells %s as %s, want %s: a block was called for it %v", x.x.ID, id, outcome, want, called[id])
-		}
 	}
 }
 

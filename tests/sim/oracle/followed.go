@@ -30,6 +30,7 @@ type followed struct {
 	following   int             // the last try to follow
 	timedOut    map[int]bool    // the step runs whose branches have timed out, by Seq
 	engineSteps engineSteps
+	who         map[int][]string // for whom a step run has jobs, by Seq
 
 	tokens     map[int]string    // with which the block of a step run was called, by Seq
 	wave       map[string]int    // the wave of a rollout in which an entity was executed first
@@ -67,6 +68,13 @@ func (f *followed) written(before, after *workflow.Execution) {
 	if f.over = run.GaveUp; f.over {
 		return
 	}
+	for i := range run.Entered {
+		if e := &run.Entered[i]; e.Entities != nil {
+			if r := f.find(e.Label, e.Nth); r != nil {
+				f.who[r.Seq] = e.Entities
+			}
+		}
+	}
 	f.followEngineSteps(run, before, after)
 	entered, want := map[string][]string{}, map[string][]string{} // by branch
 	for _, r := range f.runs(after, f.present().number) {
@@ -92,20 +100,28 @@ func (f *followed) written(before, after *workflow.Execution) {
 	if after.State == before.State || !Terminal(after.State) || Terminal(before.State) {
 		return
 	}
-	unsafe := false
-	if all && !run.Pending && run.Failed == nil {
-		unsafe = after.Try > 1 || f.checkTold(run)
-	}
-	switch after.State {
-	case sm.ExecutionCompleted, sm.ExecutionCompletedAck:
-		f.checkCompleted(run, all)
-	case sm.ExecutionFailedUnsafe:
-		undoFails := func(r workflow.StepRun) bool { return r.Kind == workflow.JobRollback && r.Status != sm.StepCompleted }
-		if unsafe || slices.ContainsFunc(after.StepRuns, undoFails) {
-			return // it has reached its end, and a person has to look at something
+	f.checkEnded(run, all)
+}
+
+// checkEnded judges the end of a try.
+func (f *followed) checkEnded(run *FlowRun, all bool) {
+	x := f.x
+	reached := all && !run.Pending && run.Failed == nil
+	completed := x.State == sm.ExecutionCompleted || x.State == sm.ExecutionCompletedAck
+	judged := reached && (!completed || x.Error == nil) || x.State == sm.ExecutionFailedUnsafe && run.Failed != nil && x.Result != nil
+	if judged {
+		var unsafe bool
+		if unsafe, judged = f.checkTold(run); judged && reached {
+			f.checkUnsafeEnd(unsafe)
 		}
-		fallthrough
-	default:
+	}
+	if judged {
+		f.ends++
+	}
+	switch {
+	case completed:
+		f.checkCompleted(run, all)
+	case x.State != sm.ExecutionFailedUnsafe || !reached:
 		f.checkFailed(run)
 	}
 }

@@ -19,6 +19,7 @@
 // each entity or item. waits.go judges steps that wait for people and signals, escalations.go
 // unanswered questions, late.go branches with a timeout, and further.go has loops with a condition, waits for a condition and the
 // forms of input. follow_ups.go judges what the ends of executions start, engine_steps.go what the engine does itself, and values.go evaluates values.
+// ended.go judges how each try ends, and what is told of the entities then.
 package oracle
 
 import (
@@ -73,6 +74,7 @@ type Oracle struct {
 	calls      map[string]*call // by job ID
 	schedules  map[string]*scheduleHistory
 	followUps  followUps
+	Ends       Ends
 	restored   bool // the tables were restored
 }
 
@@ -142,6 +144,8 @@ type execution struct {
 	begunBy   bool              // an operator has let it begin
 	stepping  stepping          // what operators have let it do
 	live      bool              // it counts as live
+	notHeld   bool              // a try was stopped at an update of an entity that it did not hold
+	ends      int               // how many of its ends were judged, with what is told of its entities
 	forgotten bool              // it is older than the restore of the tables
 	polled    map[int]bool      // step runs of which a program that polls has claimed a pack, by Seq
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
@@ -167,10 +171,11 @@ type try struct {
 	onlyFailed bool           // jobs that ended well keep their results
 	rollsBack  bool           // it only undoes what is left of the tries before it
 
-	entities   []string                  // in order
-	attributes map[string]map[string]any // as read under the locks
-	locked     []string                  // the entities whose locks it had, including those that it has released
-	places     []string                  // the entities by place, including those left out
+	entities   []string                       // in order
+	attributes map[string]map[string]any      // as read under the locks
+	locked     []string                       // the entities whose locks it had, including those that it has released
+	places     []string                       // the entities by place, including those left out
+	told       map[int]workflow.EntityOutcome // by place: what was told of each before a try in place
 }
 
 // Forget is called when the tables were restored: from then on the executions so far are not
@@ -196,6 +201,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 		x = o.newExecution(after)
 	}
 	x.x = after
+	defer x.countEnd(before, after, x.ends)
 	x.checkEnds(before, after)
 	if x.program.definition.Refused != "" {
 		x.checkRefused(after)
@@ -207,6 +213,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	if !x.forgotten {
 		x.checkLimits(before, after)
 		x.checkChildren(after)
+		x.checkUnsafe(before, after)
 		x.checkStepping(before, after)
 	}
 	if x.followed != nil {
@@ -232,7 +239,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 	}
 	x.followStepRuns(before, after)
 	if after.State != before.State {
-		x.checkEnd()
+		x.checkEnd(before)
 	}
 }
 
@@ -243,7 +250,7 @@ func (o *Oracle) newExecution(first *workflow.Execution) *execution {
 	name, _, _ = strings.Cut(name, ":")
 	x.program = newProgram(o.Definition, name)
 	if choices := x.program.definition.Flow; choices != nil {
-		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}, timedOut: map[int]bool{}, engineSteps: newEngineSteps()}, newWaits(x, choices), true
+		x.followed, x.waits, x.unjudged = &followed{execution: x, definition: choices, branches: choices.Branches(), resumed: map[string]bool{}, parameters: map[string]string{}, wave: map[string]int{}, tokens: map[int]string{}, ended: map[string]bool{}, times: map[string]int{}, timedOut: map[int]bool{}, who: map[int][]string{}, engineSteps: newEngineSteps()}, newWaits(x, choices), true
 	}
 	x.request.Parameters = map[string]any{}
 	switch parent, asked := first.Parent, false; {
@@ -399,12 +406,12 @@ func parseJob(id string) (seq, index, attempt int) {
 }
 
 // checkEnd judges an execution whose state has changed.
-func (x *execution) checkEnd() {
-	switch x.x.State {
-	case sm.ExecutionCompleted:
-		x.checkComplete()
-		x.checkSkipped()
-	case sm.ExecutionCompletedAck:
+func (x *execution) checkEnd(before *workflow.Execution) {
+	completed := x.x.State == sm.ExecutionCompleted || x.x.State == sm.ExecutionCompletedAck
+	if !Terminal(before.State) && (completed || x.x.State == sm.ExecutionFailedUnsafe) {
+		x.checkTold()
+	}
+	if x.x.State == sm.ExecutionCompletedAck {
 		x.checkWritten()
 	}
 }

@@ -39,6 +39,8 @@ type flowTry struct {
 	opens      []string // the surrounding steps, which it opens
 	some       bool     // it is only about some of the entities
 	failed     bool     // entities and items that are done keep that
+
+	told map[int]workflow.EntityOutcome // by place: what was told of each entity before
 }
 
 // keptJob is a job that ended OK, and what it returned.
@@ -104,7 +106,7 @@ func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJo
 // begin is called when a try of a followed execution begins.
 func (f *followed) begin(before, after *workflow.Execution) {
 	last := f.present().number
-	t := flowTry{number: after.Try}
+	t := flowTry{number: after.Try, told: toldOf(before, f.retries.begins[0].devices)}
 	inPlace, rewound, asked := false, false, ""
 	var told []string // which branches it keeps
 	for _, e := range after.Events {

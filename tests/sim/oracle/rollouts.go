@@ -401,88 +401,95 @@ func (c code) inDoubt(block string) bool {
 	return c.executed() && unknown && block != "pure" && block != "again"
 }
 
-// remains returns what an execution has done to an entity: whether it took part, whether it was
-// changed, whether something of that is left, and whether the outcome of a job is unknown. known is
-// false if that cannot be determined.
-func (f *followed) remains(run *FlowRun, id string) (took, changed, left, doubt, known bool) {
+// traceOf returns what all tries have done to an entity.
+func (f *followed) traceOf(id string) (t trace) {
+	for i := range f.x.StepRuns {
+		r := &f.x.StepRuns[i]
+		if index := slices.Index(f.who[r.Seq], id); index >= 0 && r.Kind == workflow.JobExecute {
+			c, _ := f.latest(r.Seq, index)
+			t.add(f.execution, r, c, f.blockOf(r), id)
+		}
+	}
+	return t
+}
+
+// inDoubt reports whether the outcome of a job of an entity is not known, in a step run that stands.
+func (f *followed) inDoubt(run *FlowRun, id string) bool {
 	settled := map[int]bool{} // step runs
 	for i := range run.Settle {
 		e := &run.Settle[i]
-		index := slices.Index(e.Entities, id)
-		if index < 0 {
-			continue
-		}
-		block := f.definition.Find(e.Label).Block
 		r := f.find(e.Label, e.Nth)
 		settled[r.Seq] = true
-		c, _ := f.latest(r.Seq, index)
-		took = took || c.code != workflow.JobCodeNotExecuted
-		if !c.executed() || block == "pure" {
-			continue
-		}
-		changed = true
-		undone := false
-		for k := range f.x.StepRuns {
-			u := &f.x.StepRuns[k]
-			for at := range f.records[u.Seq] {
-				if u.Kind != workflow.JobRollback || u.Undoes != r.Seq {
-					break
-				}
-				c, attempt := f.latest(u.Seq, at)
-				made := f.calls[workflow.JobID(f.x.ID, u.Seq, at, attempt)]
-				if made == nil && c.executed() {
-					return false, false, false, false, false // its worker died before the call
-				}
-				undone = undone || made != nil && made.Entity == id && c.code == workflow.JobCodeOK
+		if index := slices.Index(e.Entities, id); index >= 0 {
+			if c, _ := f.latest(r.Seq, index); c.inDoubt(f.blockOf(r)) {
+				return true
 			}
 		}
-		left = left || !undone
-		doubt = doubt || c.inDoubt(block)
 	}
 	for i := range run.Entered { // also where a branch was closed before all had their turn
 		e := &run.Entered[i]
-		if index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth); index >= 0 && r != nil {
-			c, _ := f.latest(r.Seq, index)
-			took = took || c.code == workflow.JobCodeOK || c.code == workflow.JobCodeFail || c.code == workflow.JobCodeUnknown
-			if block := f.definition.Find(e.Label).Block; !settled[r.Seq] && (c.inDoubt(block) || c.code == workflow.JobCodeUnknown && block != "pure") {
-				changed, left, doubt = true, true, true // nobody undoes what a closed branch may have done
-			}
+		index, r := slices.Index(e.Entities, id), f.find(e.Label, e.Nth)
+		if index < 0 || r == nil || settled[r.Seq] {
+			continue
+		}
+		if c, _ := f.latest(r.Seq, index); c.inDoubt(f.blockOf(r)) || c.code == workflow.JobCodeUnknown && f.blockOf(r) != "pure" {
+			return true
 		}
 	}
-	return took, changed, left, doubt, true
+	return false
 }
 
 // checkTold requires that the right outcome is reported for each entity of an execution that has
-// reached its end, or whose rollout has stopped. unsafe means that a person has to look at one, or
-// may have to.
-func (f *followed) checkTold(run *FlowRun) (unsafe bool) {
-	x := f.x
-	if Terminal(x.State) && x.State != sm.ExecutionFailedUnsafe && x.Error != nil {
-		return true
-	}
-	for i, id := range run.Devices {
-		took, changed, left, doubt, known := f.remains(run, id)
-		if !known {
-			return true
+// reached its end, or whose rollout has stopped, or that fails as a whole. unsafe means that a person
+// has to look at one. known is false if that cannot be determined.
+func (f *followed) checkTold(run *FlowRun) (unsafe, known bool) {
+	x, t := f.x, f.present()
+	known = true
+	for i, id := range f.retries.begins[0].devices {
+		if !slices.Contains(t.devices, id) {
+			if was := t.told[i+1]; told(x, i+1) != was {
+				f.Failf(lawTold, "%s tells %s as %s, which was %s before a try that is not about it", x.ID, id, told(x, i+1), was)
+			}
+			continue
 		}
-		failed, rest := run.Lost[id] || doubt || f.failedInClosed(run, id), run.Stop != nil && (run.Stop.rest[id] || run.Lost[id])
+		did := f.traceOf(id)
+		if did.unknown {
+			known = false
+			continue
+		}
+		failed, rest := run.Lost[id] || f.inDoubt(run, id) || f.failedInClosed(run, id), run.Stop != nil && (run.Stop.rest[id] || run.Lost[id])
 		failed = failed || rest && f.failedLast(run, id)
 		want := workflow.EntitySucceeded
 		switch {
-		case !took && !failed && !rest && !f.definition.OnDevices(), x.Probe:
-		case !took || !failed && rest && !changed:
+		case run.Failed != nil && did.left:
+			want = workflow.EntityFailedUnsafe
+		case run.Failed != nil:
+			want = workflow.EntityFailedSafe
+		case !did.took && !failed && !rest && !f.definition.OnDevices(), x.Probe:
+		case !did.took || !failed && rest && !did.changed:
 			want = workflow.EntitySkipped
 		case !failed && !rest:
-		case left:
-			want, unsafe = workflow.EntityFailedUnsafe, true
+		case did.left:
+			want = workflow.EntityFailedUnsafe
 		default:
 			want = workflow.EntityFailedSafe
 		}
+		unsafe = unsafe || want == workflow.EntityFailedUnsafe
 		if got := told(x, i+1); got != want {
-			f.Failf(lawTold, "%s tells %s as %s, want %s: it took part %v, was changed %v, something is left %v, it failed %v, and its wave failed or never began %v", x.ID, id, got, want, took, changed, left, failed, rest)
+			f.Failf(lawTold, "%s tells %s as %s, want %s: %+v, it failed %v, its wave failed or never began %v, the execution fails %v", x.ID, id, got, want, did, failed, rest, run.Failed)
 		}
 	}
-	return unsafe
+	return unsafe, known
+}
+
+// checkUnsafeEnd requires that an execution that has come to its end is unsafe if somebody has to look at one of its
+// entities, and only then.
+func (f *followed) checkUnsafeEnd(unsafe bool) {
+	x := f.x
+	explained := unsafe || undoFails(x, f.present().number) || max(1, x.Try) != f.present().number
+	if is := x.State == sm.ExecutionFailedUnsafe; is && !explained || unsafe && !is {
+		f.Failf(lawEnds, "try %d of %s has come to the end of its definition and ended in %s, and has entities to look at %v", x.Try, x.ID, x.State, unsafe)
+	}
 }
 
 // failedInClosed reports whether a job of an entity had failed when its branch was closed, and

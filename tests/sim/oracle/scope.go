@@ -18,7 +18,7 @@ func (x *execution) currentTry() *try { return x.tries[x.x.Try] }
 // locksTaken is called when the execution has all its locks: it has the entities that it holds.
 func (x *execution) locksTaken() {
 	t := x.currentTry()
-	t.entities, t.attributes = nil, map[string]map[string]any{}
+	t.entities, t.attributes, t.told = nil, map[string]map[string]any{}, nil
 	for key, l := range x.locks {
 		if _, held := HolderOf(l, x.x.ID, x.x.Epoch); held && !key.IsSlot() {
 			t.entities = append(t.entities, key.ID)
@@ -227,7 +227,7 @@ func (x *execution) beginTry(before, after *workflow.Execution) {
 			x.unjudged = true
 			return
 		}
-		t.attributes, t.locked = old.attributes, old.locked
+		t.attributes, t.locked, t.told = old.attributes, old.locked, toldOf(before, t.places)
 		for _, id := range old.entities {
 			if before.Kept == nil || before.Kept.Contains(slices.Index(t.places, id)+1) {
 				t.entities = append(t.entities, id)

@@ -53,7 +53,13 @@ func (x *execution) updatesOf(id string) map[string]any {
 // it is undone, or was pure. An entity that a definition leaves as it is counts as failed only if
 // nothing has changed it.
 func (x *execution) entityFailed(id string) bool {
-	changed := false
+	failed, changed := x.failure(id)
+	return failed && (!changed || !x.program.definition.LeavesFailed)
+}
+
+// failure reports whether an entity has failed in a step that no later try has made again, and whether a step that
+// stands has changed it.
+func (x *execution) failure(id string) (failed, changed bool) {
 	lastTry := map[int]int{} // in which the entity took part, by step
 	failedIn := map[int]map[int]bool{}
 	for i := range x.x.StepRuns {
@@ -77,11 +83,9 @@ func (x *execution) entityFailed(id string) bool {
 		}
 	}
 	for n, try := range lastTry {
-		if failedIn[n][try] {
-			return !changed || !x.program.definition.LeavesFailed
-		}
+		failed = failed || failedIn[n][try]
 	}
-	return false
+	return failed, changed
 }
 
 // doubtful are the failures after which nobody knows how far the block was executed.

@@ -23,6 +23,7 @@ type Result struct {
 	Calls          int // of ports and of blocks
 	Executions     int
 	SimulatedTime  time.Duration
+	Ends           oracle.Ends
 	StoredOutcomes int    // executions whose outcomes are in items of their own, as they were compared
 	Digest         uint64 // of all calls in their order
 	Faults         []InjectedFault
@@ -127,7 +128,7 @@ func (w *simulation) run() (r Result) {
 		w.current = nil
 		w.killAll()
 		r.Calls, r.Executions, r.SimulatedTime = w.CallCount(), max(len(w.States(harness.Caller.Tenant)), len(w.executions)), w.elapsed()
-		r.StoredOutcomes = w.storedOutcomes
+		r.StoredOutcomes, r.Ends = w.storedOutcomes, w.plans.Ends
 		r.Digest, r.Faults = w.digest, w.faultPlan.injectedFaults()
 	}()
 	for w.next() {

@@ -28,6 +28,7 @@ import (
 	"github.com/lockstep-run/lockstep/shared/workflow"
 	"github.com/lockstep-run/lockstep/tests/sim/defgen"
 	"github.com/lockstep-run/lockstep/tests/sim/harness"
+	"github.com/lockstep-run/lockstep/tests/sim/oracle"
 )
 
 // workerCount is the number of workers.
@@ -250,8 +251,9 @@ func definitionName(n int) string { return fmt.Sprintf("w%d", n) }
 // Summary sums up the results of many seeds.
 type Summary struct {
 	Seeds, Executions, Calls, Faults int
-	SimulatedHours                   float64  // a Duration ends at 2.56 million hours
-	StoredOutcomes                   int      // see Result
+	SimulatedHours                   float64 // a Duration ends at 2.56 million hours
+	StoredOutcomes                   int     // see Result
+	Ends                             oracle.Ends
 	Failed                           []Result // in order of their seeds
 }
 
@@ -262,6 +264,8 @@ func (s *Summary) add(r Result) {
 	s.Faults += len(r.Faults)
 	s.SimulatedHours += r.SimulatedTime.Hours()
 	s.StoredOutcomes += r.StoredOutcomes
+	s.Ends.Later += r.Ends.Later
+	s.Ends.Judged += r.Ends.Judged
 	if r.Violation != nil {
 		s.Failed = append(s.Failed, r)
 		slices.SortFunc(s.Failed, func(a, b Result) int { return int(int64(a.Seed) - int64(b.Seed)) })

@@ -12,7 +12,10 @@ import (
 // TestSimulator_InvariantsHoldForAllSeeds simulates some hundred seeds.
 func TestSimulator_InvariantsHoldForAllSeeds(t *testing.T) {
 	sum := RunSeeds(0, 300, 2, 5, nil)
-	t.Logf("%d seeds, %d executions, %d calls, %d faults, %.0f hours of simulated time", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedHours)
+	t.Logf("%d seeds, %d executions, %d calls, %d faults, %.0f hours of simulated time, %d of %d ends of later tries judged", sum.Seeds, sum.Executions, sum.Calls, sum.Faults, sum.SimulatedHours, sum.Ends.Judged, sum.Ends.Later)
+	if sum.Ends.Judged*2 <= sum.Ends.Later {
+		t.Error("the ends of most later tries are not judged")
+	}
 	for _, r := range sum.Failed {
 		t.Errorf("seed %d: %v", r.Seed, r.Violation)
 	}

@@ -125,8 +125,8 @@ func formatSeeds(failed []simulator.Result) string {
 }
 
 func formatSummary(s simulator.Summary, took time.Duration) string {
-	return fmt.Sprintf("%d seeds in %s (%.0f per second): %d executions, %d calls, %d faults, %.0f hours of simulated time; %s",
-		s.Seeds, took.Round(time.Second), float64(s.Seeds)/took.Seconds(), s.Executions, s.Calls, s.Faults, s.SimulatedHours, formatFailed(len(s.Failed)))
+	return fmt.Sprintf("%d seeds in %s (%.0f per second): %d executions, %d calls, %d faults, %.0f hours of simulated time, %d of %d ends of later tries judged; %s",
+		s.Seeds, took.Round(time.Second), float64(s.Seeds)/took.Seconds(), s.Executions, s.Calls, s.Faults, s.SimulatedHours, s.Ends.Judged, s.Ends.Later, formatFailed(len(s.Failed)))
 }
 
 func formatFailed(n int) string {
