@@ -284,8 +284,8 @@ func toCanonicalConfig(c *spec.Config) *canonicalConfig {
 	case c.Rollback != "":
 		w.Rollback = c.Rollback
 	}
-	if c.FailureTolerance != (spec.Tolerance{}) {
-		w.FailureTolerance = toCanonicalTolerance(c.FailureTolerance)
+	if c.FailureTolerance != nil {
+		w.FailureTolerance = toCanonicalTolerance(*c.FailureTolerance)
 	}
 	switch {
 	case c.StartDeadline > 0:

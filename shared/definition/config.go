@@ -30,7 +30,7 @@ func (r *reader) config(c *spec.Config) yamldoc.Field {
 		"lockMode":          choice(r, &c.LockMode, workflow.LockExclusive, workflow.LockShared),
 		"rollback":          r.rollback(c),
 		"maxInFlight":       r.Integer(&c.MaxInFlight, 1, maxInFlight),
-		"failureTolerance":  r.tolerance(&c.FailureTolerance),
+		"failureTolerance":  yamldoc.Optional(&c.FailureTolerance, r.tolerance),
 		"onEntityFailure":   choice(r, &c.OnEntityFailure, spec.OnEntityFailureUndo, spec.OnEntityFailureLeave),
 		"timeout":           r.duration(&c.Timeout, time.Millisecond, maxWait),
 		"startWhen": yamldoc.ScalarOr(r.expr(&c.StartWhen), r.Object(yamldoc.Fields{

@@ -156,7 +156,7 @@ func TestCompiled_RawParametersAreUnchanged(t *testing.T) {
 
 // TestDigest_IgnoresNotation: a definition has the same digest in every notation.
 func TestDigest_IgnoresNotation(t *testing.T) {
-	want := parse(t, head+"config: {failureTolerance: 0}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
+	want := parse(t, head+"config: {rollback: auto}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
 	for name, source := range map[string]string{
 		"byte order mark":  "\ufeff" + head + "steps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90, assert: \"true\"}]",
 		"line ends":        strings.ReplaceAll(head+"steps:\n- label: a\n  functionBlock: p/b\n  runOn: global\n  timeout: 1m30s\n  assert: 'true'\n", "\n", "\r\n"),
@@ -168,6 +168,10 @@ func TestDigest_IgnoresNotation(t *testing.T) {
 		if definition.Digest(d) != definition.Digest(want) {
 			t.Errorf("%s: %s", name, cmp.Diff(want, d))
 		}
+	}
+	none := parse(t, head+"config: {failureTolerance: 0}\nsteps: [{label: a, functionBlock: p/b, runOn: global, timeout: 90s, assert: [\"true\"]}]")
+	if definition.Digest(none) == definition.Digest(want) {
+		t.Error("a tolerance of 0, which holds where the definition is embedded, counts as none given")
 	}
 }
 

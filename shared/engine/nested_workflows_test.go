@@ -85,7 +85,8 @@ func TestEmbeddedDefinition_KeepsItsToleranceAndWindow(t *testing.T) {
 		{"{failureTolerance: 1, maxInFlight: 2}", "{failureTolerance: 0, maxInFlight: 3}", sm.ExecutionCompletedAck, 2},
 		{"{maxInFlight: 3}", "{failureTolerance: 1, maxInFlight: 1}", sm.ExecutionCompletedAck, 1},
 		{"{failureTolerance: 1}", "{failureTolerance: 0}", sm.ExecutionCompletedAck, 5},
-		{"{failureTolerance: 0}", "{failureTolerance: 4}", sm.ExecutionCompletedAck, 5},
+		{"{failureTolerance: 0}", "{failureTolerance: 4}", sm.ExecutionFailedSafeAck, 5},
+		{"{}", "{failureTolerance: 4}", sm.ExecutionCompletedAck, 5},
 		{"{}", "{failureTolerance: 0}", sm.ExecutionFailedSafeAck, 5},
 	} {
 		s := newHarness(t, 5)

@@ -202,10 +202,7 @@ func failureOfReport(r *workflow.StepRun, f *Report, doubt bool) (workflow.Cause
 // the wave and to those that failed in it. A failed entity takes no part in later steps, so only an
 // entity that fails in several branches counts more than once.
 func (d *decider) tolerates(r *workflow.StepRun, n *spec.Node, failed, entities int) bool {
-	tolerance, total := d.config().FailureTolerance, d.execution.Scope.Total()
-	if n.DefinitionTolerance != nil {
-		tolerance = *n.DefinitionTolerance
-	}
+	tolerance, total := d.facts.Resolution.Program.DefinitionTolerance(n), d.execution.Scope.Total()
 	ofWave, inWave := d.waveTolerance(r)
 	if ofWave != nil {
 		tolerance, total = *ofWave, inWave

@@ -300,7 +300,7 @@ func (sr *scriptRunner) apply(verb string, words []string, o map[string]string) 
 		sr.now = sr.now.Add(sr.duration(words[2]).Std())
 	case "config":
 		sr.def.Config.MaxInFlight = intOption(o, "maxInFlight")
-		sr.def.Config.FailureTolerance.Count = intOption(o, "tolerance")
+		sr.def.Config.FailureTolerance = &spec.Tolerance{Count: intOption(o, "tolerance")}
 		sr.def.Config.OnLocked = spec.OnLocked(o["onLocked"])
 		sr.def.Config.LockMode = workflow.LockMode(o["lockMode"])
 		notEmpty := slices.Contains(words, "assertNotEmpty")

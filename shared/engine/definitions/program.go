@@ -117,8 +117,9 @@ type place struct {
 // failure tolerance replaces the surrounding one; its maxInFlight can only lower the surrounding
 // one.
 func (b *builder) applyConfig(c spec.Config) {
-	if c.FailureTolerance != (spec.Tolerance{}) {
-		b.tolerance = &c.FailureTolerance
+	if c.FailureTolerance != nil {
+		own := *c.FailureTolerance // each place where it is embedded has one of its own
+		b.tolerance = &own
 	}
 	outer := b.maxInFlight
 	if outer == 0 {

@@ -28,14 +28,15 @@ func TestProgram_CarriesConfigOfEmbeddedDefinitions(t *testing.T) {
 	publish("plain", "timeout: 1h", "")
 	publish("loose", "failureTolerance: 20%, maxInFlight: 9", embed("plain"))
 	publish("strict", "failureTolerance: 1, maxInFlight: 2", embed("loose"))
-	publish("root", "failureTolerance: 3, maxInFlight: 5", embed("strict")+embed("plain")+embed("loose")+"  - {label: last, functionBlock: p/b:1, runOn: device}\n")
+	publish("none", "failureTolerance: 0", "")
+	publish("root", "failureTolerance: 3, maxInFlight: 5", embed("strict")+embed("plain")+embed("loose")+embed("none")+"  - {label: last, functionBlock: p/b:1, runOn: device}\n")
 	p, problem, err := new(definitions.Cache).Program(ctx, registry, "acme", workflow.Ref{Package: "p", Name: "root", Version: "1.0.0"}, nil)
 	if problem != nil || err != nil {
 		t.Fatal(problem, err)
 	}
 	for label, want := range map[string]string{
 		"one": "5 as the root", "strict.one": "2 {1 0}", "strict.loose.one": "2 {0 20}", "strict.loose.plain.one": "2 {0 20}",
-		"plain.one": "5 as the root", "loose.one": "5 {0 20}", "last": "5 as the root",
+		"plain.one": "5 as the root", "loose.one": "5 {0 20}", "none.one": "5 {0 0}", "last": "5 as the root",
 	} {
 		at := p.IndexOf(label)
 		got := fmt.Sprint(p.MaxInFlight(at), " as the root")
@@ -45,5 +46,8 @@ func TestProgram_CarriesConfigOfEmbeddedDefinitions(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", label, got, want)
 		}
+	}
+	if p.Nodes[p.IndexOf("loose.one")].DefinitionTolerance == p.Nodes[p.IndexOf("strict.loose.one")].DefinitionTolerance {
+		t.Error("a definition that is embedded twice has one tolerance for both places")
 	}
 }

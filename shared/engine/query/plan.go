@@ -259,10 +259,8 @@ func (b *planBuilder) setWays(i int, s *views.PlannedStep) {
 
 // tolerated returns how many entities or items may fail in a step; see lifecycle's tolerates.
 func (b *planBuilder) tolerated(i, entities, scope int) int {
-	n, t := &b.Program.Nodes[i], b.Program.Config.FailureTolerance
-	if n.DefinitionTolerance != nil {
-		t = *n.DefinitionTolerance
-	}
+	n := &b.Program.Nodes[i]
+	t := b.Program.DefinitionTolerance(n)
 	total := scope
 	handler, rollout := b.Program.FailureHandler(i), b.Program.RolloutAround(i)
 	switch {

@@ -144,7 +144,7 @@ type Config struct {
 	Rollback         workflow.RollbackMode `json:"rollback,omitempty"`
 	RollbackContinue bool                  `json:"rollbackContinue,omitempty"` // rollback.onFailure: continue
 	MaxInFlight      int                   `json:"maxInFlight,omitempty"`      // jobs of one step outstanding at a time; 0 for no limit
-	FailureTolerance Tolerance             `json:"failureTolerance,omitzero"`
+	FailureTolerance *Tolerance            `json:"failureTolerance,omitempty"` // nil means none, and in an embedded definition that of the surrounding one
 	OnEntityFailure  OnEntityFailure       `json:"onEntityFailure,omitempty"`
 	StartWhen        string                `json:"startWhen,omitempty"`     // CEL, bool, over parameters, now and entity(type, id)
 	StartDeadline    workflow.Duration     `json:"startDeadline,omitempty"` // how long startWhen may be false; startWhen.deadline

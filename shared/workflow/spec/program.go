@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lockstep-run/lockstep/shared/workflow"
@@ -298,11 +299,13 @@ func (p *Program) toleranceOf(node int) Tolerance {
 	if at := p.RolloutAround(node); at >= 0 && p.Nodes[at].Rollout.FailureTolerance != nil {
 		return *p.Nodes[at].Rollout.FailureTolerance
 	}
-	switch {
-	case n.DefinitionTolerance != nil:
-		return *n.DefinitionTolerance
-	}
-	return p.Config.FailureTolerance
+	return p.DefinitionTolerance(n)
+}
+
+// DefinitionTolerance returns the tolerance of the definition that a node is from, or that of the
+// innermost definition around it that has one.
+func (p *Program) DefinitionTolerance(n *Node) Tolerance {
+	return *cmp.Or(n.DefinitionTolerance, p.Config.FailureTolerance, &Tolerance{})
 }
 
 // FailureHandler returns the node that handles a failure of the node: itself or its innermost
