@@ -52,7 +52,7 @@ func TestCost_LanesThatTheEngineSendsGrowLinearly(t *testing.T) {
 }
 
 // A lane reads of a step before its pipeline what concerns its own entities, results and failures. Where their packs do
-// not say that, because others were left out or may be updated, it reads all: these reads grow with the square of the
+// not say that, because others have failed an assertion or may be updated, it reads all: these reads grow with the square of the
 // entities, and not faster. docs/limits.md says what this test logs.
 func TestCost_LanesThatReadWhatWasBefore(t *testing.T) {
 	const parallel = "config: {failureTolerance: 60%, onEntityFailure: leave, executionStrategy: {parallel: true}}\n"
@@ -70,7 +70,8 @@ func TestCost_LanesThatReadWhatWasBefore(t *testing.T) {
 		"a failure":        {pipeline("", ""), &harness.Outcome{FailCode: "REFUSED"}, 0},
 		"both":             {pipeline("", read), &harness.Outcome{FailCode: "REFUSED"}, 0},
 		"a result, steps":  {"config: {failureTolerance: 60%}\n" + stepsYAML("zero again device", "all pure global", "one once device "+read, "two once device"), nil, 0},
-		"a result of some": {pipeline(", condition: entity.id != 'd0000'", read), nil, 1},
+		"a result of some": {pipeline(", condition: entity.id != 'd0000'", read), nil, 0},
+		"an assertion":     {pipeline(", assert: entity.id != 'd0000'", read), nil, 1},
 		"an update":        {pipeline("", ""), &harness.Outcome{SetAttributes: map[string]any{"n": 1}}, 1},
 	} {
 		for _, devices := range []int{100, 200, 400} {

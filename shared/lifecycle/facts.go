@@ -165,7 +165,7 @@ type Plan struct {
 	Starts      string           // for a step that evaluates which workflow it starts: its reference
 	Items       int              // number of items of a loop over a list or of a foreach; number of waves of a rollout
 	Only        *workflow.Places // for a step that starts a child for each item: the items that take part; nil for all
-	Part        *workflow.Places // for a repetition on some entities only: those that have a job; nil if not known
+	Part        *workflow.Places // for a repetition, or a step before pipelines, on some entities only: those that have a job; nil if not known
 	BytesBefore []int            // for a pipeline: StepRun.BytesBefore of each of its steps; nil if not known
 	Waves       []int            // for a rollout: number of entities in each wave; its Value is a [workflow.Waves]
 

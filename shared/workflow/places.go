@@ -69,6 +69,14 @@ func (s Places) At(number int) int {
 	return -1
 }
 
+// Before returns the number of places before one.
+func (s Places) Before(place int) (n int) {
+	for _, r := range s.ranges {
+		n += max(0, min(r.last, place-1)-r.first+1)
+	}
+	return n
+}
+
 // Len returns the number of places.
 func (s Places) Len() (n int) {
 	for _, r := range s.ranges {

@@ -40,7 +40,14 @@ func TestPlaces_KeepWhatIsInThem(t *testing.T) {
 		if s.Len() != len(a) || len(slices.Collect(s.All())) != len(a) {
 			t.Fatalf("%v has %d of %d", s, s.Len(), len(a))
 		}
+		before := 0
 		for p := range 3002 {
+			if n := s.Before(p); n != before {
+				t.Fatalf("%d before %d, want %d: %v", n, p, before, s)
+			}
+			if a[p] {
+				before++
+			}
 			for what, got := range map[string][2]bool{
 				"contains": {s.Contains(p), a[p]}, "without": {s.Without(o).Contains(p), a[p] && !b[p]},
 				"both": {s.Both(o).Contains(p), a[p] && b[p]}, "with": {s.With(o).Contains(p), a[p] || b[p]},

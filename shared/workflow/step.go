@@ -137,7 +137,7 @@ type StepRun struct {
 	HasUpdates bool     `json:"updates,omitempty"`  // some job requested entity updates
 	Broke      bool     `json:"broke,omitempty"`    // some job, of an entity in a step that repeats, answered BREAK
 
-	// Part is who has a job, in a repetition on some entities only; Left is who has answered BREAK in it. So the next
+	// Part is who has a job, in a repetition or before pipelines, on some entities only; Left is who has answered BREAK in it. So the next
 	// repetition does not plan this one and those before it again. Both are nil if they would
 	// take more than MaxPartBytes.
 	Part *Places `json:"part,omitempty"`

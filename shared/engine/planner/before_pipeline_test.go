@@ -180,6 +180,15 @@ func TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll(t *testing.T) {
 	one, two := [2]string{result}, [2]string{"", result}
 	const ok, failed, unknown, none = workflow.JobCodeOK, workflow.JobCodeFail, workflow.JobCodeUnknown, workflow.JobCode("")
 	inPipeline := func(_ *workflow.Execution, zero *workflow.StepRun) { zero.Pipeline = zero.Seq }
+	some := func(_ *workflow.Execution, zero *workflow.StepRun) {
+		var wanted []int
+		for i := 40; i < 80; i++ {
+			if i%7 > 0 {
+				wanted = append(wanted, i+1)
+			}
+		}
+		zero.Jobs, zero.Skipped, zero.Part = len(wanted), 40-len(wanted), workflow.PartOf(wanted...)
+	}
 	for name, c := range map[string]beforePipeline{
 		"results":                        {reads: one},
 		"results in two shards":          {reads: one, devices: workflow.LanesPerShard + 10, change: func(_ *workflow.Execution, zero *workflow.StepRun) { zero.PackSize = 1 }},
@@ -193,8 +202,11 @@ func TestSendLane_SeesOfEarlierStepsWhatIsReadOfAll(t *testing.T) {
 		"results, how many is not known": {reads: one, unmeasured: true, whole: true},
 		"too many results":               {reads: two, most: 300, whole: true, problem: `the results of step "zero" that the expressions refer to exceed 300 bytes`},
 		"almost too many results":        {reads: two, most: 445, problem: `the results of step "one" that the expressions refer to exceed 445 bytes`},
-		"results of some": {zero: "runOn: device, condition: entity.wanted", reads: one, whole: true, change: func(_ *workflow.Execution, zero *workflow.StepRun) {
-			zero.Jobs, zero.Skipped = 34, 6
+		"results of some":                {zero: "runOn: device, condition: entity.wanted", reads: [2]string{result, result}, change: some},
+		"failures of some":               {zero: "runOn: device, condition: entity.wanted", codes: []workflow.JobCode{ok, ok, failed}, change: some},
+		"results of some, who is not known": {zero: "runOn: device, condition: entity.wanted", reads: one, whole: true, change: func(x *workflow.Execution, zero *workflow.StepRun) {
+			some(x, zero)
+			zero.Part = nil
 		}},
 		"a false assertion": {zero: "runOn: device, assert: entity.wanted", codes: []workflow.JobCode{ok, ok, none, ok, ok, ok, ok}, whole: true, change: func(_ *workflow.Execution, zero *workflow.StepRun) {
 			zero.Pipeline, zero.Unmet = zero.Seq, 6

@@ -18,10 +18,10 @@ import (
 // afterBreaks is the key of those who have left, among the nodes at which entities are excluded.
 const afterBreaks = -1
 
-// notePart notes in the plan of a step run in repetitions which entities have a job, if not all do.
+// notePart notes in the plan of a step run in repetitions, or before pipelines, which entities have a job, if not all do.
 func (p *Planner) notePart(r *workflow.StepRun, planned *plan.JobPlan, entities []workflow.ScopeEntity) {
 	n := p.Program.Node(r.StepIndex)
-	if r.Undoes > 0 || r.Pipeline > 0 || r.StepIndex >= len(p.Program.Nodes) || !n.OnEntities() || n.Repeat == nil && p.Program.RepeatAround(r.StepIndex) < 0 ||
+	if r.Undoes > 0 || r.Pipeline > 0 || r.StepIndex >= len(p.Program.Nodes) || !n.OnEntities() || n.Repeat == nil && p.Program.RepeatAround(r.StepIndex) < 0 && !p.Program.Config.Parallel ||
 		planned.Plan.Problem != nil || planned.Plan.Unmet > 0 || len(planned.Jobs) == 0 || len(planned.Jobs) == planned.Plan.Entities {
 		return
 	}

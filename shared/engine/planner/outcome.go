@@ -129,9 +129,9 @@ func (p *Planner) loadLost(ctx context.Context, x *workflow.Execution, r *workfl
 type stepRunPart struct{ seq, from int }
 
 // loadPart reads the outcome of an earlier step run for the entities of a lane only. It is nil if s is not of one
-// lane, or the lane does not say in which packs they are.
+// lane, or it is not known in which packs they are.
 func (p *Planner) loadPart(ctx context.Context, x *workflow.Execution, r, o *workflow.StepRun, s *exprScope) (*outcome, error) {
-	if !s.ofLane || !p.sameNumbers(x, r, o) {
+	if !s.ofLane || !p.numbersKnown(x, r, o) {
 		return nil, nil
 	}
 	from := s.request.From
@@ -139,20 +139,27 @@ func (p *Planner) loadPart(ctx context.Context, x *workflow.Execution, r, o *wor
 	if got := p.parts[part]; got != nil {
 		return got, nil
 	}
+	var jobs []workflow.JobInput
 	var lanes []int
-	for lane := from / o.PackSize; lane*o.PackSize < from+len(s.entities); lane++ {
-		lanes = append(lanes, lane)
+	for i := range s.entities {
+		e, number := &s.entities[i], from+i
+		if o.Part != nil {
+			if number = o.Part.Before(e.Place); !o.Part.Contains(e.Place) {
+				continue
+			}
+		}
+		jobs = append(jobs, workflow.JobInput{Index: number, Entity: &e.Key})
+		if lane := number / o.PackSize; !slices.Contains(lanes, lane) {
+			lanes = append(lanes, lane)
+		}
 	}
 	packs, err := p.Dispatcher.ReadLanes(ctx, p.bareStepRun(o), lanes)
 	if err != nil {
 		return nil, err
 	}
-	records := plan.LatestRecords(packs)
-	var jobs []workflow.JobInput
-	for i := range s.entities {
-		if _, recorded := records[from+i]; recorded || o.Pipeline == 0 { // who takes no part in a pipeline has no record
-			jobs = append(jobs, workflow.JobInput{Index: from + i, Entity: &s.entities[i].Key})
-		}
+	if o.Pipeline > 0 { // who takes no part has no record
+		records := plan.LatestRecords(packs)
+		jobs = slices.DeleteFunc(jobs, func(j workflow.JobInput) bool { _, recorded := records[j.Index]; return !recorded })
 	}
 	got := newOutcome()
 	if err := got.collect(o, jobs, packs); err != nil {

@@ -77,19 +77,19 @@ func (p *Planner) LanesReadParts(x *workflow.Execution, r *workflow.StepRun) boo
 		n := p.Program.Node(o.StepIndex)
 		read := slices.Contains(reads, o.StepIndex)
 		asExpected := o.Forward() && o.Counts.OK == o.JobCount() && o.Unmet == 0 && !o.HasUpdates && !read
-		if n.HasJobForEach() && !asExpected && (read && slices.Contains(all, o.StepIndex) || !p.sameNumbers(x, r, o)) {
+		if n.HasJobForEach() && !asExpected && (read && slices.Contains(all, o.StepIndex) || !p.numbersKnown(x, r, o)) {
 			return false
 		}
 	}
 	return true
 }
 
-// sameNumbers reports whether the jobs of an earlier step run have the numbers that the entities have in a
-// pipeline, so that those of a lane are in packs that can be read without the others. That is so if all
-// entities were counted, in a step run of the same try.
-func (p *Planner) sameNumbers(x *workflow.Execution, r, o *workflow.StepRun) bool {
+// numbersKnown reports whether the numbers that the jobs of an earlier step run have are known from their
+// entities, so that those of a lane can be read without the others. If all entities were counted, in a step run
+// of the same try, they are those of the entities.
+func (p *Planner) numbersKnown(x *workflow.Execution, r, o *workflow.StepRun) bool {
 	runOn := p.Program.Node(o.StepIndex).RunOn
-	return r.Try == 1 && runOn == p.Program.Node(r.StepIndex).RunOn && o.Jobs == x.ScopeOf(r).Counts[runOn] && o.Unmet == 0 && !o.HasUpdates
+	return r.Try == 1 && runOn == p.Program.Node(r.StepIndex).RunOn && (o.Part != nil || o.Jobs == x.ScopeOf(r).Counts[runOn]) && o.Unmet == 0 && !o.HasUpdates
 }
 
 // bytesBefore returns how many bytes of results from before a pipeline the expressions of each of its steps
