@@ -116,6 +116,9 @@ func blockProperties(b workflow.Block) string {
 	if b.Reversible {
 		properties = append(properties, "reversible")
 	}
+	if b.UndoHarmless {
+		properties = append(properties, "undoHarmless")
+	}
 	return strings.Join(properties, ",")
 }
 

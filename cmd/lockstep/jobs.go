@@ -87,15 +87,19 @@ func printJobs(cmd *cobra.Command, c *connection, api *client.Client, id string,
 	case err != nil:
 		return err
 	case n == 0 && f.FinallyFailed:
-		f.FinallyFailed, f.Step = false, ""
+		f.FinallyFailed = false
 		for _, err := range api.Jobs(cmd.Context(), id, f) {
 			if err != nil {
 				return render.AsServiceError(err)
 			}
-			printNote(cmd, "no job is left that has failed; \"lockstep jobs %s --all\" lists all", id)
+			of := ""
+			if f.Step != "" {
+				of = fmt.Sprintf(" of step %q", f.Step)
+			}
+			printNote(cmd, "no job%s is left that has failed; \"lockstep jobs %s --all\" lists all", of, id)
 			return nil
 		}
-		noteNoJobs(cmd, api, id, views.JobFilter{})
+		noteNoJobs(cmd, api, id, f)
 	case n == 0:
 		noteNoJobs(cmd, api, id, f)
 	case f.FinallyFailed:

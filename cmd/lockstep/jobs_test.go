@@ -61,22 +61,31 @@ func nonEmpty(s string) any {
 
 // Where nothing failed in a job, such as an execution that got no locks, the list says how to see all.
 func TestJobs_SaysThatNoJobHasFailed(t *testing.T) {
-	for want, all := range map[string]any{
-		`note: no job is left that has failed; "lockstep jobs ` + executionID + ` --all" lists all`: pageOf(map[string]any{"id": "j", "state": "COMPLETED"}),
-		`note: this execution has no jobs`: pageOf(),
+	for _, c := range []struct {
+		want string
+		all  any
+		args []string
+	}{
+		{`note: no job is left that has failed; "lockstep jobs ` + executionID + ` --all" lists all`, pageOf(map[string]any{"id": "j", "state": "COMPLETED"}), nil},
+		{`note: no job of step "change" is left that has failed; "lockstep jobs ` + executionID + ` --all" lists all`, pageOf(map[string]any{"id": "j", "state": "COMPLETED"}), []string{"--step", "change"}},
+		{`note: this execution has not started a step "chnge"`, pageOf(), []string{"--step", "chnge"}},
+		{`note: this execution has no jobs`, pageOf(), nil},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var v any = map[string]any{"id": executionID, "outcome": "FAILED_SAFE"}
 			if strings.HasSuffix(r.URL.Path, "/jobs") {
-				if v = all; r.URL.Query().Has("failed") {
+				if v = c.all; r.URL.Query().Has("failed") {
 					v = pageOf()
 				}
+			}
+			if strings.HasSuffix(r.URL.Path, "/steps") {
+				v = pageOf(map[string]any{"step": "change"})
 			}
 			_ = json.NewEncoder(w).Encode(v)
 		}))
 		defer s.Close()
-		if got := runCommand(t, "jobs", executionID, "--url="+s.URL); got.code != 0 || !strings.Contains(got.stderr, want) {
-			t.Errorf("exit %d, want %s\n%s%s", got.code, want, got.stdout, got.stderr)
+		if got := runCommand(t, append([]string{"jobs", executionID, "--url=" + s.URL}, c.args...)...); got.code != 0 || !strings.Contains(got.stderr, c.want) {
+			t.Errorf("exit %d, want %s\n%s%s", got.code, c.want, got.stdout, got.stderr)
 		}
 	}
 	if got := runCommand(t, "jobs", executionID, serveAnswers(t, map[string]any{
@@ -165,5 +174,18 @@ func TestStatus_ShowsChildren(t *testing.T) {
 	delete(answers, at+"/children")
 	if got := runCommand(t, "status", executionID, serveAnswers(t, answers)); got.code != 0 || !strings.Contains(got.stdout, "started: c1, c2\n") {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A list that ends at its limit says so, if there are more.
+func TestPrintList_SaysThatThereAreMore(t *testing.T) {
+	entity := func(id string) any { return map[string]any{"entity": "device/" + id, "outcome": "FAILED_SAFE"} }
+	for _, output := range []string{"table", "json"} {
+		for limit, more := range map[string]bool{"0": false, "1": true, "2": false, "3": false} {
+			got := runCommand(t, "failures", "--limit", limit, "-o", output, serveAnswers(t, map[string]any{"GET /failures": pageOf(entity("a"), entity("b"))}))
+			if got.code != 0 || strings.Contains(got.stderr, "note: these are the first 1; --limit 0 lists all") != more || strings.Contains(got.stdout, "device/b") == more {
+				t.Errorf("--limit %s as %s: exit %d\n%s%s", limit, output, got.code, got.stdout, got.stderr)
+			}
+		}
 	}
 }

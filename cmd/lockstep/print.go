@@ -61,24 +61,36 @@ func printText[T any](cmd *cobra.Command, c *connection, v T, err error, text st
 }
 
 // printList writes the first limit items of a list, or all if limit is 0: a table
-// for people, one JSON array for programs.
+// for people, one JSON array for programs. It notes that there are more.
 func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, error], limit int, columns []string, row func(T) []string) error {
 	out := cmd.OutOrStdout()
+	more := false
+	defer func() {
+		if more {
+			printNote(cmd, "these are the first %d; --limit 0 lists all", limit)
+		}
+	}()
 	if c.json() {
 		all := []T{}
 		for item, err := range items {
+			if limit > 0 && len(all) == limit {
+				more = err == nil
+				break
+			}
 			if err != nil {
 				return render.AsServiceError(err)
 			}
-			if all = append(all, item); limit > 0 && len(all) == limit {
-				break
-			}
+			all = append(all, item)
 		}
 		return render.PrintJSON(cmd, all)
 	}
 	t := render.NewTable(out, columns...)
 	n := 0
 	for item, err := range items {
+		if limit > 0 && n == limit {
+			more = err == nil
+			break
+		}
 		if err != nil {
 			if n > 0 {
 				_ = t.Flush() // the rows so far; the caller gets err
@@ -86,9 +98,7 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 			return render.AsServiceError(err)
 		}
 		t.Row(row(item))
-		if n++; limit > 0 && n == limit {
-			break
-		}
+		n++
 	}
 	return t.Flush()
 }

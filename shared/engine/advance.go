@@ -336,6 +336,9 @@ func (w *workspace) load(ctx context.Context) (err error) {
 // what it cannot tell.
 func (w *workspace) readDecidingOutcomes(ctx context.Context) error {
 	retry := w.facts.Command != nil && w.facts.Command.Kind == lifecycle.CommandRetry
+	if kept := w.execution.Kept; retry && (kept == nil || kept.Len() == 0) { // it locks all its entities again
+		return nil
+	}
 	if !retry && (w.execution.State != sm.ExecutionRollback || w.execution.RollbackTries == 0) {
 		return nil
 	}

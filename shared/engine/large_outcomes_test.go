@@ -291,6 +291,33 @@ func TestOutcome_UnreadableSetsKeepNobodyFromAcknowledging(t *testing.T) {
 	}
 }
 
+// A retry that locks its entities again does what it says without the outcomes of the last end.
+func TestOutcome_MissingSetsDoNotKeepAnEndFromBeingRetried(t *testing.T) {
+	s := newHarness(t, 0)
+	mended := false
+	s.Script = func(harness.BlockCall) *harness.Outcome {
+		if mended {
+			return nil
+		}
+		return &harness.Outcome{FailCode: "REFUSED"}
+	}
+	id, _ := gappedScope(s, "{label: a, functionBlock: p/pure:1, runOn: device, failureTolerance: 0}")
+	s.RunFor(10 * time.Minute)
+	if x := s.ExpectState(id, sm.ExecutionFailedSafeAck); x.Result.Stored == nil {
+		t.Fatal("the outcomes are in the state item")
+	}
+	mended = true
+	if err := s.Open().Packs.Discard(t.Context(), workflow.ValueKey(harness.Caller.Tenant, id).StepRunKey(), 0, s.Now()); err != nil {
+		t.Fatal(err)
+	}
+	expireAll(s)
+	if _, err := s.Engine.Retry(t.Context(), harness.Caller, id, views.RetryRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	s.RunFor(6 * time.Hour)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+}
+
 // The updates of entities that have failed are not written, also if the handler that has stored their
 // outcomes has crashed.
 func TestOutcome_StoredSetsAreReadForUpdates(t *testing.T) {

@@ -9,6 +9,7 @@ const (
 // telling are the mistakes in reporting the outcome of each entity.
 var telling = []Mutation{
 	{Name: "a rollback does not end without the outcomes that are lost", Test: "shared/engine:TestOutcome_MissingSetsDoNotKeepARollbackFromEnding", Edits: []Edit{{"shared/engine/advance.go", "port.Permanent(err) {\n\t\tw.recorder.Warn(ctx, \"outcomes not read\"", "port.Permanent(err) && false {\n\t\tw.recorder.Warn(ctx, \"outcomes not read\""}}},
+	{Name: "a retry reads outcomes that it does not need", Test: "shared/engine:TestOutcome_MissingSetsDoNotKeepAnEndFromBeingRetried", Edits: []Edit{{"shared/engine/advance.go", "retry && (kept == nil || kept.Len() == 0)", "false && retry && kept == nil"}}},
 	{Name: "a connection that broke leaves no doubt", Edits: []Edit{{"shared/workflow/failure.go", "FailureHTTPTimeout, FailureHTTPUnreachable, FailureBadGateway,", "FailureHTTPTimeout, FailureBadGateway,"}}},
 	{Name: "the answer of a gateway leaves no doubt", Test: "shared/engine:TestOutcome_DoubtIsUnsafe", Edits: []Edit{{"shared/workflow/failure.go", "FailureBadGateway, FailureGatewayTimeout, ", ""}}},
 	{Name: "an entity that failed is told as succeeded", Edits: []Edit{{lifecycleOutcome, "\tcase failure == nil && !rules.ExecutionFails && !rules.Unfinished:\n", "\tcase !rules.ExecutionFails && !rules.Unfinished:\n"}}},
