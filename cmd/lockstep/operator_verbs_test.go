@@ -472,7 +472,7 @@ func TestStatusAndRetry_NameUnacknowledgedChildren(t *testing.T) {
 	const retried = `{"id":"X","state":"READY","status":"RUNNING",` + child + `}`
 	status := runCommand(t, "status", "X", serveAnswers(t, map[string]any{"GET /workflow-execution/id/X": json.RawMessage(failed), "GET /workflow-execution/X/children": json.RawMessage(`{"items":[]}`)}))
 	for _, want := range []string{
-		"It failed UNSAFELY: what it has started is to be checked.", "To be acknowledged: C  FAILED_UNSAFE  by step sites, item 2 (lug)\nMore that it has started may be to be acknowledged: \"lockstep tree X\" lists all",
+		"It failed UNSAFELY: what it has started is to be checked.", "To be acknowledged: C  FAILED_UNSAFE  by step sites, item 2 (lug)\nIt may have started others that wait to be acknowledged: \"lockstep tree X\" lists all",
 		`Next: "lockstep status C" says what to check of it, and "lockstep acknowledge C" releases its locks; then "lockstep retry X"`,
 	} {
 		if status.code != 0 || !strings.Contains(status.stdout, want) {

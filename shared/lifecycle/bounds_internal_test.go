@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -107,5 +108,56 @@ func TestBoundFailures_BoundsCaseErrors(t *testing.T) {
 	}
 	if committed[0].Message != text {
 		t.Error("what was committed has changed")
+	}
+}
+
+// An unsafe end releases the locks of what is safe. It keeps all that the execution holds where there is
+// no room to name the others, and says how many; and releases nothing if that is what it holds already.
+func TestEndUnsafe_KeepsLocks(t *testing.T) {
+	var odd []int
+	for i := range 200_000 {
+		odd = append(odd, 2*i+1)
+	}
+	many, two, one := workflow.NewPlaces(odd...), workflow.NewPlaces(1, 2), workflow.NewPlaces(1)
+	for name, test := range map[string]struct {
+		size         int
+		kept         *workflow.Places
+		unsafe, want *workflow.Places
+		locked       any // what the history says
+		narrowed     int64
+	}{
+		"some of all":                        {unsafe: &two, want: &two, narrowed: 4},
+		"some of all, without room":          {size: 380 << 10, unsafe: &two, locked: 400_000.0, narrowed: 3},
+		"more than can be named":             {unsafe: &many, locked: 400_000.0, narrowed: 3},
+		"some of those that it holds":        {kept: &two, unsafe: &one, want: &one, narrowed: 4},
+		"those that it holds":                {kept: &two, unsafe: &two, want: &two, narrowed: 3},
+		"those that it holds, without room":  {size: 380 << 10, kept: &two, unsafe: &two, want: &two, narrowed: 3},
+		"some that it has released, as well": {kept: &one, unsafe: &two, want: &one, narrowed: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &workflow.Execution{
+				ID: "x", State: sm.ExecutionRunning, Version: 3, Epoch: 1, Try: 1, Kept: test.kept, Narrowed: 3, ItemBytes: test.size,
+				Scope: workflow.Scope{HeldEpoch: 1, Counts: map[string]int{"device": 400_000}},
+			}
+			d := &decider{execution: x, now: time.Unix(1, 0)}
+			d.endUnsafe(sm.EventExecutionClassifiedUnsafe, &Outcomes{Unsafe: *test.unsafe}, map[string]any{})
+			if d.err != nil || x.State != sm.ExecutionFailedUnsafe {
+				t.Fatalf("%s, %v", x.State, d.err)
+			}
+			if (x.Kept == nil) != (test.want == nil) || x.Kept != nil && !x.Kept.Equal(*test.want) {
+				t.Errorf("keeps %v, want %v", x.Kept, test.want)
+			}
+			var data map[string]any
+			for _, e := range x.Events {
+				if e.To == string(sm.ExecutionFailedUnsafe) {
+					if err := json.Unmarshal(e.Data, &data); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if data["locked"] != test.locked || data["unsafe"] != float64(test.unsafe.Len()) || x.Narrowed != test.narrowed {
+				t.Errorf("the history says %v, narrowed %d, want locked %v, narrowed %d", data, x.Narrowed, test.locked, test.narrowed)
+			}
+		})
 	}
 }

@@ -388,6 +388,11 @@ func (d *decider) endUnsafe(on sm.Event, o *Outcomes, data map[string]any) {
 	}
 	d.execution.Result = o.Result
 	data["unsafe"] = o.Unsafe.Len()
-	d.keepOnly(o.Unsafe)
+	if !d.keepOnly(o.Unsafe) { // there is no room to name them: all that it holds stay locked
+		data["locked"] = d.execution.Scope.Total()
+		if d.execution.Kept != nil {
+			data["locked"] = d.execution.Kept.Len()
+		}
+	}
 	d.end(on, sm.ExecutionFailedUnsafe, data)
 }

@@ -408,18 +408,27 @@ func (s *serviceCheck) warnUnclaimed(p views.PoolView) {
 	s.report.warn("pools", next+": jobs that nobody claims end with UNCLAIMED.", "%s, and no worker has claimed any since %s", what, render.Time(&p.Unclaimed.Since))
 }
 
+// maxUnacknowledged bounds how many executions to acknowledge are told apart.
+const maxUnacknowledged = 100
+
 // checkUnacknowledged finds executions that wait for an operator: those whose rollback can be
 // retried, those that keep their locks until somebody acknowledges them, and those that hold none.
 func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 	var undoing, locking, free []string
+	more := false
 	for _, state := range []sm.ExecutionState{sm.ExecutionFailedUnsafe, sm.ExecutionCancelled} {
 		for x, err := range s.Executions(ctx, views.ExecutionFilter{State: state}) {
 			if err != nil {
 				s.reportUnchecked("runs", err)
 				return
 			}
+			if x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge {
+				continue
+			}
+			if more = len(undoing)+len(locking)+len(free) == maxUnacknowledged; more {
+				break
+			}
 			switch {
-			case x.Waiting == nil || x.Waiting.Kind != workflow.WaitAcknowledge:
 			case x.FailedRollback != nil && x.FailedRollback.Obstacle == nil:
 				undoing = append(undoing, x.ID)
 			case x.Kept != nil && *x.Kept == 0:
@@ -427,19 +436,20 @@ func (s *serviceCheck) checkUnacknowledged(ctx context.Context) {
 			default:
 				locking = append(locking, x.ID)
 			}
-			if len(undoing)+len(locking)+len(free) > 100 {
-				break
-			}
 		}
 	}
+	others := ""
+	if more {
+		others = fmt.Sprintf("; more than %d wait to be acknowledged: \"lockstep list --state FAILED_UNSAFE\" and \"lockstep list --state CANCELLED\" list all", maxUnacknowledged)
+	}
 	if len(undoing) > 0 {
-		s.report.warn("runs", "\"lockstep status ID\" shows what has failed; mend it, then \"lockstep retry ID --rollback\" undoes the rest; or undo it by hand, then \"lockstep acknowledge ID\".", "the rollback of these has failed: %s", summarizeNames(undoing))
+		s.report.warn("runs", "\"lockstep status ID\" shows what has failed; mend it, then \"lockstep retry ID --rollback\" undoes the rest; or undo it by hand, then \"lockstep acknowledge ID\".", "the rollback of these has failed: %s%s", summarizeNames(undoing), others)
 	}
 	if len(locking) > 0 {
-		s.report.warn("runs", "\"lockstep status ID\" shows what happened; \"lockstep acknowledge ID\" releases its locks.", "these wait to be acknowledged: %s", summarizeNames(locking))
+		s.report.warn("runs", "\"lockstep status ID\" shows what happened; \"lockstep acknowledge ID\" releases its locks.", "these wait to be acknowledged: %s%s", summarizeNames(locking), others)
 	}
 	if len(free) > 0 {
-		s.report.warn("runs", "\"lockstep status ID\" shows what remains; \"lockstep acknowledge ID\" says that somebody has looked.", "these wait to be acknowledged, and hold no locks: %s", summarizeNames(free))
+		s.report.warn("runs", "\"lockstep status ID\" shows what remains; \"lockstep acknowledge ID\" says that somebody has looked.", "these wait to be acknowledged, and hold no locks: %s%s", summarizeNames(free), others)
 	}
 	if len(undoing)+len(locking)+len(free) == 0 {
 		s.report.pass("runs", "none waits to be acknowledged")

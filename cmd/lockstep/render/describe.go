@@ -124,7 +124,7 @@ func DescribeUnacknowledged(x views.ExecutionView) string {
 		s.WriteString(OneLine(fmt.Sprintf("To be acknowledged: %s  %s  by %s", c.ID, c.State, of)) + "\n")
 	}
 	if x.UnacknowledgedMore {
-		s.WriteString(OneLine(fmt.Sprintf("More that it has started may be to be acknowledged: \"lockstep tree %s\" lists all, with their states.", x.ID)) + "\n")
+		s.WriteString(OneLine(fmt.Sprintf("It may have started others that wait to be acknowledged: \"lockstep tree %s\" lists all, with their states.", x.ID)) + "\n")
 	}
 	if len(x.Unacknowledged) == 0 {
 		return s.String()

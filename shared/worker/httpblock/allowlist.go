@@ -90,6 +90,17 @@ func portOf(u *url.URL) string {
 	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
+// check returns why a URL may not be called; nil if it may.
+func (l allowList) check(u *url.URL) error {
+	switch {
+	case l.allowsURL(u):
+		return nil
+	case isLoopback(strings.ToLower(u.Hostname())) && slices.ContainsFunc(l, func(e string) bool { return strings.HasPrefix(e, loopbackExcept) }):
+		return errOwnAddress // all others of this machine are allowed
+	}
+	return errHostNotAllowed
+}
+
 // allowsURL reports whether a URL may be called: its scheme is http or https, and its
 // host, with or without the port, is on the list. A loopback host is also allowed by
 // Loopback.

@@ -65,6 +65,9 @@ func NewWithEndpoints(allow []string, endpoints workflow.Endpoints) *Client {
 // errHostNotAllowed is returned for a host that is not on the allow list.
 var errHostNotAllowed = errors.New("the host is not on the worker's allow list; add it to worker.allowHosts or LOCKSTEP_WORKER_ALLOW_HOSTS")
 
+// errOwnAddress is returned for a part of the stack itself, which Loopback leaves out.
+var errOwnAddress = errors.New("it is an address of Lockstep itself, which blocks do not call; \"loopback\" in worker.allowHosts leaves it out")
+
 // Call posts a job to an endpoint and returns its result. A transport error, a status other than
 // 200 and an invalid response become failures with codes of their own: HTTP_<status>, HTTP_TIMEOUT,
 // HTTP_UNREACHABLE, HTTP_INVALID, HTTP_FORBIDDEN and LIMIT. A failure is marked as unsent if the
@@ -77,9 +80,8 @@ func (c *Client) Call(ctx context.Context, e *workflow.Endpoint, j *worker.Job) 
 			return markUnsent(failureResult(workflow.FailureEndpoint, false, err.Error()))
 		}
 	}
-	u, err := url.Parse(address)
-	if err != nil || !c.allow.allowsURL(u) {
-		return markUnsent(failureResult("HTTP_FORBIDDEN", false, fmt.Sprintf("cannot call %q: %v", address, errHostNotAllowed)))
+	if err := c.Allows(address); err != nil {
+		return markUnsent(failureResult("HTTP_FORBIDDEN", false, err.Error()))
 	}
 	body, err := workflow.EncodeJSON(newRequest(j))
 	if err != nil {
@@ -179,8 +181,11 @@ const maxDiscarded = 64 << 10
 // Allows returns an error if a URL may not be called.
 func (c *Client) Allows(to string) error {
 	u, err := url.Parse(to)
-	if err != nil || !c.allow.allowsURL(u) {
+	if err != nil {
 		return fmt.Errorf("cannot call %q: %w", to, errHostNotAllowed)
+	}
+	if err := c.allow.check(u); err != nil {
+		return fmt.Errorf("cannot call %q: %w", to, err)
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ func TestClient_RefusesPortsOfTheStack(t *testing.T) {
 
 			if a := c.Call(t.Context(), &workflow.Endpoint{URL: url}, &job); a.Outcome == sm.OutcomeOK || a.Failure == nil || a.Failure.Code != "HTTP_FORBIDDEN" {
 				t.Errorf("%s without %s: %+v", url, form, a)
+			} else if text := a.Failure.Message; !strings.Contains(url, "0.0.0.0") && (strings.Contains(text, "add it to") || !strings.Contains(text, "an address of Lockstep itself")) {
+				t.Errorf("%s without %s: %s", url, form, text)
 			}
 		}
 		if calls != 0 {

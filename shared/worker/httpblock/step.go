@@ -76,8 +76,8 @@ func (c *Client) callStep(ctx context.Context, job *worker.Job, in call, repeata
 	if err != nil {
 		return nil, worker.Unsent(worker.Terminal("HTTP_INVALID", err))
 	}
-	if !c.allow.allowsURL(req.URL) {
-		return nil, worker.Unsent(worker.Terminal("HTTP_FORBIDDEN", fmt.Errorf("cannot call %s: %w", req.URL.Host, errHostNotAllowed)))
+	if err := c.allow.check(req.URL); err != nil {
+		return nil, worker.Unsent(worker.Terminal("HTTP_FORBIDDEN", fmt.Errorf("cannot call %s: %w", req.URL.Host, err)))
 	}
 	if in.Sign != nil {
 		req.Header.Set(in.Sign.Header, workflow.Sign([]byte(in.Sign.Key), time.Now(), body))

@@ -2,7 +2,7 @@ package mutation
 
 // httpSteps are mistakes in steps that call HTTP servers. A test detects each.
 var httpSteps = []Mutation{
-	{Name: "an http step calls any host", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{httpStep, "if !c.allow.allowsURL(req.URL) {", "if false && !c.allow.allowsURL(req.URL) {"}}},
+	{Name: "an http step calls any host", Test: "shared/worker/httpblock:TestStep_RefusesWithCodes", Edits: []Edit{{httpStep, "if err := c.allow.check(req.URL); err != nil {", "if err := c.allow.check(req.URL); err != nil && false {"}}},
 	{Name: "an http step has no key", Test: "shared/worker/httpblock:TestStep_SendsAndReturns", Edits: []Edit{{httpStep, "setKey(req.Header, keyOf(job))", "setKey(req.Header, job.ExecutionID)"}}},
 	{Name: "any status is what an http step expects", Test: "shared/worker/httpblock:TestStep_StatusDecides", Edits: []Edit{{httpStep, "return status/100 == 2", "return status > 0"}}},
 	{Name: "a Retry-After is ignored", Test: "shared/engine:TestRetryAfter_IsKept", Edits: []Edit{{"shared/workflow/retry.go", "longest = max(longest, p.Jobs[i].Failure.RetryAfter())", "_ = longest"}}},

@@ -22,7 +22,7 @@ var telling = []Mutation{
 	{Name: "a doubt is forgotten where the failure is handled", Edits: []Edit{{lifecycleOutcome, "(j.inDoubt() || !rules.Handled(j.StepRun))", "!rules.Handled(j.StepRun)"}}},
 	{Name: "the undo of failed entities undoes all", Edits: []Edit{{enginePlanner, "\t\ttakesPart[e.Key] = only == nil || only.Contains(e.Place)\n", "\t\ttakesPart[e.Key] = true\n"}}},
 	{Name: "an undo goes on for an entity whose undo has failed", Test: "shared/engine:TestOutcome_UndoStopsAtItsFailure", Edits: []Edit{{enginePlanner, "onlySome && u.Try == r.Try && u.Counts.OK < u.Jobs", "false && onlySome"}}},
-	{Name: "an unsafe end releases what is unsafe", Edits: []Edit{{lifecycleOutcome, "\td.keepOnly(o.Unsafe)\n", "\td.keepOnly(workflow.Places{})\n"}}},
+	{Name: "an unsafe end releases what is unsafe", Edits: []Edit{{lifecycleOutcome, "!d.keepOnly(o.Unsafe) {", "!d.keepOnly(workflow.Places{}) {"}}},
 	{Name: "the tolerance counts each step alone", Edits: []Edit{{lifecycleReport, "if o.Seq == r.Seq || !d.countsAsFailed(o) {", "if o.Seq > 0 || !d.countsAsFailed(o) {"}}},
 	{Name: "updates of failed entities are written", Edits: []Edit{{plannerUpdates, "\t\t\tif !without[u.jobEntity] {\n", "\t\t\tif true {\n"}}},
 	{Name: "the reason of an entity names only one step", Test: "shared/lifecycle:TestJudgement_Reason", Edits: []Edit{{"shared/lifecycle/outcome.go", "\tif len(others) > 0 {\n", "\tif false {\n"}}},

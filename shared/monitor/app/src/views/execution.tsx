@@ -98,7 +98,7 @@ export function Standing({ execution: x }: { execution: Execution }): VNode {
           {" "}It keeps its locks until then; what a retry starts in its place waits for them.
         </p>
       ) : null}
-      {x.unacknowledgedMore ? <p>More that it has started may be to be acknowledged: the list of its children shows their states.</p> : null}
+      {x.unacknowledgedMore ? <p>It may have started others that wait to be acknowledged: the list of its children shows their states.</p> : null}
       {x.kept ? <p>It still locks {x.kept} entities until it is acknowledged.</p> : null}
       {x.followUpFailure ? <p><strong>Not started at its end,</strong> after {x.followUpFailure.attempts} attempts: {x.followUpFailure.error}{x.followUpFailure.deadLetter ? <> It is a dead letter now: <code>lockstep redrive --queue hooks-out</code> tries it again.</> : x.followUpFailure.retryAt ? <> It is tried again about {time(x.followUpFailure.retryAt)}.</> : null}</p> : null}
       {x.cancellation ? <p>Cancelled{x.cancellation.by ? ` by ${x.cancellation.by}` : ""} ({x.cancellation.source}): {x.cancellation.reason}</p> : null}
