@@ -25,8 +25,8 @@ func (r *FlowRun) branches(s *defgen.FlowStep) flowEnd {
 	timedOut := false
 	goesOn := flowEnd{}
 	begun := len(r.Entered) - 1
-	r.breakable = false
-	defer func() { r.breakable = before.breakable }()
+	r.breakable, r.forks = false, append(r.forks, begun)
+	defer func() { r.breakable, r.forks = before.breakable, before.forks }()
 	for i := range p.Branches {
 		b := &p.Branches[i]
 		r.Vars, r.error, r.writes, r.closed = before.Vars, before.error, nil, around
@@ -90,6 +90,13 @@ func (r *FlowRun) loses(why *FlowFailure) {
 type flowSpan struct {
 	from, to int
 	well     bool
+}
+
+// isBeside reports whether an entry is in a branch beside the current one.
+func (r *FlowRun) isBeside(at int) bool {
+	return slices.ContainsFunc(r.forks, func(fork int) bool {
+		return slices.ContainsFunc(r.spans[fork], func(s flowSpan) bool { return s.from <= at && at < s.to })
+	})
 }
 
 // wellIn are the branches that have ended well of the step with a number.

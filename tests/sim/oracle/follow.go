@@ -131,6 +131,8 @@ type FlowRun struct {
 
 	spans map[int][]flowSpan // of each step with branches, by its number: its branches
 
+	forks []int // the steps with branches around the current entry, by number
+
 	handled []flowSpan // what was entered in a step whose failure was handled
 
 	writes []flowWrite // what was set in the current branch

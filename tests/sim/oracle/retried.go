@@ -98,7 +98,7 @@ func (f *followed) keeps(run *FlowRun, e *FlowEntry, at int, key string) (keptJo
 	k, kept := f.retries.done[e.place()][key]
 	for i := f.present().at; i < at && kept; i++ {
 		again := &run.Entered[i]
-		kept = again.place() != e.place() && (f.retries.branches.keeps(again) || !slices.Contains(again.Entities, key))
+		kept = again.place() != e.place() && (run.isBeside(i) || f.retries.branches.keeps(again) || !slices.Contains(again.Entities, key))
 	}
 	return k, kept
 }
