@@ -64,8 +64,8 @@ type Checker struct {
 
 	newlyAcknowledged, newlyRemoved []string
 
-	polled        map[workflow.StepRunKey]bool // whether a program has claimed one of its packs
-	forgottenJobs map[string]bool              // jobs whose calls a restore removed from the tables
+	polled        map[workflow.PackKey]bool // whether a program has claimed it
+	forgottenJobs map[string]bool           // jobs whose calls a restore removed from the tables
 
 	violation *Violation
 }
@@ -95,7 +95,7 @@ func New() *Checker {
 	return &Checker{
 		executions: map[string]*executionState{}, locks: map[workflow.EntityKey]workflow.Lock{}, locksBefore: map[workflow.EntityKey]workflow.Lock{},
 		packs: map[workflow.StepRunKey]map[workflow.PackKey]*workflow.Pack{},
-		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{}, polled: map[workflow.StepRunKey]bool{},
+		held:  map[workflow.EntityKey][]holding{}, devices: map[string]harness.BlockCall{}, calls: map[string][]harness.BlockCall{}, forgottenJobs: map[string]bool{}, polled: map[workflow.PackKey]bool{},
 	}
 }
 

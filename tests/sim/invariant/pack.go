@@ -23,7 +23,7 @@ func (w *Checker) PackWritten(before, after *workflow.Pack) {
 		w.packs[key.StepRunKey()] = map[workflow.PackKey]*workflow.Pack{}
 	}
 	w.packs[key.StepRunKey()][key] = after
-	w.polled[key.StepRunKey()] = w.polled[key.StepRunKey()] || w.Polled != nil && w.Polled(after)
+	w.polled[key] = w.polled[key] || w.Polled != nil && w.Polled(after)
 	if w.Trace != nil {
 		w.trace("   pack %s: %s token %d lease %s cancel %v %s", formatPackKey(key), after.State, after.Token, after.Lease.Format("04:05.000"), after.CancelRequested, formatJobCodes(after))
 	}
@@ -101,7 +101,7 @@ func (w *Checker) checkJobRecord(key workflow.PackKey, before workflow.JobCode, 
 	switch {
 	case rec.Code == workflow.JobCodeNotExecuted && len(calls) > 0 && !calls[0].Pure && !w.forgottenJobs[job]:
 		w.Failf(invNotExecuted, "job %s was called, but is recorded as %s", job, rec.Code)
-	case w.polled[key.StepRunKey()] && rec.Code == workflow.JobCodeFail && rec.Failure != nil && rec.Failure.Code == workflow.FailureTimeout && len(calls) == 0:
+	case w.polled[key] && rec.Code == workflow.JobCodeFail && rec.Failure != nil && rec.Failure.Code == workflow.FailureTimeout && len(calls) == 0:
 		// A job that a program has polled counts as started from then on, and may time out before it is.
 	case (rec.Code == workflow.JobCodeOK || rec.Code == workflow.JobCodeFail) && len(calls) == 0:
 		w.Failf(invNoJobLost, "job %s is %s, but was never called", job, rec.Code)

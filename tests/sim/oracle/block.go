@@ -93,12 +93,16 @@ func (blockRule) ended(x *execution, r *workflow.StepRun, n int, p *plan) {
 	}
 }
 
-// called reports whether a block was called for a job: in its first attempt, or in any where a program
-// may have had the first.
+// called reports whether a block was called for a job: in its first attempt, or in the one after an attempt that a
+// program may have had.
 func called(x *execution, r *workflow.StepRun, index int) bool {
-	for attempt := 1; attempt == 1 || x.polled[r.Seq] && attempt <= len(x.records[r.Seq][index]); attempt++ {
-		if x.calls[workflow.JobID(x.x.ID, r.Seq, index, attempt)] != nil {
+	for attempt := 1; attempt <= max(1, len(x.records[r.Seq][index])); attempt++ {
+		job := workflow.JobID(x.x.ID, r.Seq, index, attempt)
+		if x.calls[job] != nil {
 			return true
+		}
+		if !x.polled[job] {
+			return false
 		}
 	}
 	return false
@@ -107,6 +111,6 @@ func called(x *execution, r *workflow.StepRun, index int) bool {
 // unsent reports whether nobody claims to have called the block: its worker could not, its end is not
 // known, or the program that had polled the job did not call it in its time.
 func unsent(x *execution, r *workflow.StepRun, index int) bool {
-	c, _ := x.latest(r.Seq, index)
-	return c.unsent || c.code == workflow.JobCodeUnknown || x.polled[r.Seq] && c.failed == workflow.FailureTimeout
+	c, attempt := x.latest(r.Seq, index)
+	return c.unsent || c.code == workflow.JobCodeUnknown || c.failed == workflow.FailureTimeout && x.polled[workflow.JobID(x.x.ID, r.Seq, index, attempt)]
 }

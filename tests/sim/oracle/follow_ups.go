@@ -95,7 +95,7 @@ func (o *Oracle) startedByEnd(first *workflow.Execution) {
 		o.Failf(lawFollowUps, "%s is %s, but the end of try %d of %s starts %s", first.ID, first.Workflow, of.try, of.x.ID, of.Definition)
 	case first.CreatedBy != "~onEnd" || first.Key != "" || first.CorrelationID != of.x.CorrelationID || !maps.Equal(first.Labels, of.x.Labels) || first.FollowUpOf.Depth != depthOf(of.x)+1 || first.Probe:
 		o.Failf(lawFollowUps, "%s is started by the end of %s as %+v", first.ID, of.x.ID, first)
-	case !o.mayStart(of) && !o.restored:
+	case !o.mayStart(of) && !o.isForgotten(of.x.ID):
 		o.Failf(lawFollowUps, "%s (%s) is started by the end of try %d of %s, which cannot start it", first.ID, first.Workflow, of.try, of.x.ID)
 	}
 	if of.started = first.ID; first.Input.Offloaded {
@@ -128,7 +128,7 @@ func (o *Oracle) startedByEnd(first *workflow.Execution) {
 // outdated reports whether the execution has been tried again since an end.
 func (o *Oracle) outdated(e *end) bool {
 	tries := o.followUps.tries[e.x.ID]
-	return o.restored || len(tries) > 0 && tries[len(tries)-1] > e.sequence
+	return o.isForgotten(e.x.ID) || len(tries) > 0 && tries[len(tries)-1] > e.sequence
 }
 
 // mayStart reports whether an end can start an execution.
@@ -159,12 +159,12 @@ func (o *Oracle) LastEnd(id string) (started string, ok bool) {
 
 // CheckFollowUps requires, once nothing is left to happen, that every end has started what it can start.
 func (o *Oracle) CheckFollowUps() {
-	if o.restored { // the messages and the executions of earlier ends may be gone
-		return
-	}
 	for _, id := range slices.Sorted(maps.Keys(o.followUps.ends)) {
+		if o.isForgotten(id) { // the messages and the executions of its ends may be gone
+			continue
+		}
 		for _, e := range o.followUps.ends[id] {
-			must := o.mayStart(e) && (e.Definition != defgen.FollowsLater || o.followUps.published) && !(e.NeedsError && o.outdated(e))
+			must := o.mayStart(e) && (e.Definition != defgen.FollowsLater || o.followUps.published && !o.restored) && !(e.NeedsError && o.outdated(e))
 			if must && e.started == "" {
 				o.Failf(lawFollowUps, "the end of try %d of %s in %s has not started %s", e.try, id, e.state, e.Definition)
 			}

@@ -147,7 +147,7 @@ type execution struct {
 	notHeld   bool              // a try was stopped at an update of an entity that it did not hold
 	ends      int               // how many of its ends were judged, with what is told of its entities
 	forgotten bool              // it is older than the restore of the tables
-	polled    map[int]bool      // step runs of which a program that polls has claimed a pack, by Seq
+	polled    map[string]bool   // the jobs whose packs a program that polls has claimed, by ID
 	enteredAt map[int]time.Time // since when a process has known what it entered a step run by, by Seq
 }
 
@@ -189,6 +189,12 @@ func (o *Oracle) Forget(entities map[string]map[string]any) {
 	o.restored = true
 	o.readInventory(entities)
 	o.locks = map[workflow.EntityKey]workflow.Lock{}
+}
+
+// isForgotten reports whether an execution is older than the restore of the tables.
+func (o *Oracle) isForgotten(id string) bool {
+	x := o.executions[id]
+	return x != nil && x.forgotten
 }
 
 // ExecutionWritten is called on every write of a state item.
@@ -244,7 +250,7 @@ func (o *Oracle) ExecutionWritten(before, after *workflow.Execution) {
 }
 
 func (o *Oracle) newExecution(first *workflow.Execution) *execution {
-	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}, enteredAt: map[int]time.Time{}, polled: map[int]bool{}}
+	x := &execution{Oracle: o, x: first, tries: map[int]*try{}, plans: map[int]*plan{}, records: map[int]map[int]map[int]code{}, written: map[string]int64{}, enteredAt: map[int]time.Time{}, polled: map[string]bool{}}
 	o.executions[first.ID] = x
 	_, name, _ := strings.Cut(first.Workflow.String(), "/")
 	name, _, _ = strings.Cut(name, ":")
@@ -331,8 +337,11 @@ func (o *Oracle) PackWritten(p *workflow.Pack) {
 	if x.records[seq] == nil {
 		x.records[seq] = map[int]map[int]code{}
 	}
-	x.polled[seq] = x.polled[seq] || o.Polled(p)
+	polled := o.Polled(p)
 	for _, rec := range p.Jobs {
+		if polled {
+			x.polled[workflow.JobID(x.x.ID, seq, rec.Index, p.Key.Attempt)] = true
+		}
 		c := code{code: rec.Code}
 		if rec.Failure != nil {
 			c.failed, c.unsent = rec.Failure.Code, rec.Failure.Unsent

@@ -8,9 +8,11 @@ import (
 )
 
 // The rules by which the simulation judges states, ages, locks and jobs. They are written from the
-// words of the design, apart from the code that they judge: none of them calls a method or a
-// function of the product. So a mistake in the product's own form of a rule is detected, and not
-// shared.
+// words of the design, apart from the code that they judge: none of the rules in this file calls a
+// method or a function of the product. So a mistake in the product's own form of a rule is detected,
+// and not shared. The rest of the package calls none that decides what it judges (see
+// states_test.go), but some that only read values: sets of places, ids of jobs, whether a step run
+// is open.
 
 // beforeLocks are the states before LOCKING, in which an execution holds nothing.
 var beforeLocks = []sm.ExecutionState{"NEW", "VALID", "BLOCKED_WAITING", "READY", "RESOURCE_DISCOVERY", "RESOURCES_DISCOVERED", "SCHEDULED"}

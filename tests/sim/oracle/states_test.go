@@ -73,6 +73,30 @@ func TestJudges_CallNoneOfTheProduct(t *testing.T) {
 	}
 }
 
+// The file of the rules calls nothing of the product at all, whatever it does.
+func TestStates_CallNothingOfTheProduct(t *testing.T) {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, "states.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		of, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if on, named := of.X.(*ast.Ident); named && on.Name == "slices" || of.Sel.Name == "IsZero" {
+			return true
+		}
+		t.Errorf("%s calls %s", set.Position(call.Pos()), of.Sel.Name)
+		return true
+	})
+}
+
 // isOwner reports whether an expression is one of those that give a [oracle.Owner].
 func isOwner(x ast.Expr) bool {
 	if on, ok := x.(*ast.Ident); ok {

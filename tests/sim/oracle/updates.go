@@ -102,7 +102,7 @@ func (f *fate) inDoubt(r *workflow.StepRun) bool {
 
 // checkWritten requires that an execution that has completed has written what its jobs have set.
 func (x *execution) checkWritten() {
-	if x.x.Error != nil {
+	if why := x.x.Error; why != nil && why.Code == workflow.FailureUpdatesNotApplied {
 		return // it reports that it could not
 	}
 	for _, id := range x.currentTry().entities {
