@@ -27,7 +27,7 @@ func noise(random *rand.Rand, n int) string {
 
 // scopeAtMaximum is the largest scope that a state item holds.
 func scopeAtMaximum(random *rand.Rand) workflow.Scope {
-	s := workflow.Scope{Counts: map[string]int{}, HeldEpoch: 1 << 40}
+	s := workflow.Scope{Counts: map[string]int{}, HeldEpoch: 1 << 40, EpochBeforeRestore: 1 << 40}
 	for range workflow.MaxEntityTypes {
 		s.Counts[noise(random, 128)] = random.IntN(1 << 20)
 	}

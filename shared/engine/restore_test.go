@@ -63,6 +63,11 @@ func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
 		if x.Cause != workflow.CauseRestored || !strings.Contains(x.Reason, "restored") {
 			t.Errorf("%s: %s, %s", name, x.Cause, x.Reason)
 		}
+		kept := 1
+		if name == "queued" {
+			kept = 0
+		}
+		expectKept(t, s, id, kept)
 	}
 	if len(s.BlockCalls) != calls {
 		t.Errorf("calls after the restore: %+v", s.BlockCalls[calls:])
@@ -88,6 +93,65 @@ func TestRestore_FailsUnfinishedExecutionsUnsafe(t *testing.T) {
 	s.Engine.Policy.MinFencingToken = 0
 	if err := s.Engine.Advance(ctx, workflow.Wakeup{Tenant: harness.Caller.Tenant, Execution: ids["running"]}); !workflow.Is(err, workflow.CodeUnavailable) {
 		t.Errorf("an engine that does not know of the restore: %v", err)
+	}
+}
+
+// expectKept requires that an ended execution says of how many entities it keeps the locks, and
+// that they are listed as held by it.
+func expectKept(t *testing.T, s *harness.Harness, id string, want int) {
+	t.Helper()
+	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Kept == nil || *v.Kept != want {
+		t.Errorf("%s says that it keeps %v entities, and keeps %d", id, v.Kept, want)
+	}
+	locks, err := s.Query.Locks(t.Context(), harness.Caller, workflow.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	for _, l := range locks.Items {
+		if l.HeldBy != nil && *l.HeldBy == id {
+			held++
+		}
+	}
+	if held != want {
+		t.Errorf("%s is listed with %d locks, and keeps %d", id, held, want)
+	}
+}
+
+// An execution that had ended unsafely before the restore keeps its locks after it. It says so
+// after its next write, too, and that a retry does not continue under them.
+func TestRestore_UnsafeEndKeepsItsLocks(t *testing.T) {
+	s := newHarness(t, 3)
+	s.Script = func(c harness.BlockCall) *harness.Outcome {
+		if c.Kind == workflow.JobRollback || c.Step == "two" {
+			return &harness.Outcome{FailCode: "REFUSED"}
+		}
+		return nil
+	}
+	s.Publish("w", stepsYAML("one again device", "two pure device"))
+	id := s.Start("w", "d000", "d001", "d002")
+	s.RunUntilIdle(time.Hour)
+	s.ExpectState(id, sm.ExecutionFailedUnsafe)
+	expectKept(t, s, id, 3)
+	for n, device := range []string{"d000", "d001"} {
+		s.Engine.Policy.MinFencingToken += 1_800_000_000
+		expectKept(t, s, id, 3-n)
+		acknowledge(s, id, device)
+		expectKept(t, s, id, 2-n)
+	}
+	v, err := s.Query.Execution(t.Context(), harness.Caller, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := v.Waiting; w == nil || w.Reason == nil || !strings.Contains(*w.Reason, "a retry takes all of them anew") {
+		t.Errorf("it waits: %+v", w)
+	}
+	if f := v.FailedRollback; f == nil || f.Obstacle == nil || !strings.Contains(*f.Obstacle, "the tables were restored since it took its locks") {
+		t.Errorf("its rollback: %+v", f)
 	}
 }
 

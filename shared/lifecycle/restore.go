@@ -49,7 +49,8 @@ func (d *decider) handleRestore() (interrupted bool, err error) {
 			Message: fmt.Sprintf("cannot %s execution %s: the tables were restored since it was in state %s; it ends, and an operator has to check it", c.Kind.verb(), x.ID, x.State),
 		}
 	}
-	x.MinFencingToken, x.StepRunSeq, x.Scope.HeldEpoch = d.policy.MinFencingToken, x.StepRunSeq+restoreGap, 0
+	x.MinFencingToken, x.StepRunSeq = d.policy.MinFencingToken, x.StepRunSeq+restoreGap
+	x.Scope.EpochBeforeRestore, x.Scope.HeldEpoch = x.Scope.LockEpoch(), 0
 	if sm.Terminal(x.State) {
 		return false, nil // it is written with the next commit, if there is one
 	}

@@ -94,8 +94,10 @@ func NoRollbackToRetry(x *workflow.Execution) string {
 		return x.Error.Message + byHand
 	case obstacle != "":
 		return obstacle + byHand
-	case x.Unlocked || x.Scope.HeldEpoch != x.Epoch || x.Kept != nil && x.Kept.Len() == 0 && releasedUnsafe(x):
+	case x.Unlocked || x.Scope.LockEpoch() != x.Epoch || x.Kept != nil && x.Kept.Len() == 0 && releasedUnsafe(x):
 		return "it has released its locks, so others may have changed its entities" + byHand + ", or retry it without rollback, which takes the locks anew and goes forward"
+	case x.Scope.EpochBeforeRestore > 0:
+		return "the tables were restored since it took its locks, so what was done since is unknown" + byHand + ", or retry it without rollback, which takes the locks anew and goes forward"
 	case x.Key != "":
 		return fmt.Sprintf("it has the key %q, which another execution may have taken since it ended", x.Key) + byHand
 	}

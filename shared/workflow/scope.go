@@ -1,5 +1,7 @@
 package workflow
 
+import "cmp"
+
 // Scope is the set of entities of the execution, fixed before locking. Small scopes are inline.
 // Larger ones are stored in chunks, in items of their own, under Key. The key is unique to the
 // handler that stored them, so that the chunks of two handlers never mix.
@@ -12,6 +14,10 @@ type Scope struct {
 	// HeldEpoch is the lock epoch whose tokens and attributes the scope has; 0 before the first
 	// locks are granted.
 	HeldEpoch int64 `json:"heldEpoch,omitempty"`
+
+	// EpochBeforeRestore takes the place of HeldEpoch, which is 0 then, once the tables were restored:
+	// an execution that has ended may still hold its locks, but nothing continues under their tokens.
+	EpochBeforeRestore int64 `json:"epochBeforeRestore,omitempty"`
 
 	// Gaps means that entities were left out when the locks were taken, so that some places differ
 	// from positions.
@@ -55,6 +61,10 @@ func (s Scope) TakesIn(place int) bool { return s.Only == nil || s.Only.Contains
 
 // needsPlaces reports whether only a release that knows places can read the scope.
 func (s Scope) needsPlaces() bool { return s.Gaps || s.Only != nil }
+
+// LockEpoch returns the epoch at which the locks of the scope were taken, before a restore of the
+// tables or after it; 0 before the first locks are granted.
+func (s Scope) LockEpoch() int64 { return cmp.Or(s.HeldEpoch, s.EpochBeforeRestore) }
 
 // Total returns the number of entities.
 func (s Scope) Total() int {

@@ -46,7 +46,7 @@ func addOutcome(e *views.ExecutionView, x *workflow.Execution) {
 		e.FailedEntities = append(e.FailedEntities, x.Result.Named...)
 	}
 	e.Kept = new(int)
-	if owner := x.OwnerStatus(); owner.Holds(x.Scope.HeldEpoch, 0) && sm.Terminal(x.State) && x.Scope.HeldEpoch > 0 {
+	if epoch := x.Scope.LockEpoch(); epoch > 0 && sm.Terminal(x.State) && x.OwnerStatus().Holds(epoch, 0) {
 		if *e.Kept = wholeScope(x); x.Kept != nil {
 			*e.Kept = x.Kept.Len()
 		}
@@ -113,7 +113,7 @@ func wholeScope(x *workflow.Execution) int {
 	total := x.Scope.Total()
 	if x.Scope.Only != nil {
 		for _, s := range x.PastScopes {
-			if s.HeldEpoch == x.Scope.HeldEpoch {
+			if s.LockEpoch() == x.Scope.LockEpoch() {
 				total = max(total, s.Total())
 			}
 		}

@@ -116,6 +116,8 @@ func (v *Service) storedWaiting(x *workflow.Execution, holders map[string]workfl
 			w.Reason = ptr("its locks have been released")
 		case x.Kept != nil && x.Kept.Len() == 0, x.Kept == nil && wholeScope(x) == 0: // the item does not say whether there is a limit
 			w.Reason = ptr("it keeps no entity; if its workflow limits concurrency, it keeps its place until it is acknowledged or unlocked")
+		case x.Scope.EpochBeforeRestore > 0 && x.Scope.EpochBeforeRestore == x.Epoch:
+			w.Reason = ptr("it keeps locks from before the tables were restored, and a retry takes all of them anew")
 		}
 		return w
 	}

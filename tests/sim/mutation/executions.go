@@ -144,14 +144,12 @@ const (
 var restores = []Mutation{
 	{Name: "tokens are issued again after a restore", Edits: []Edit{{acquire, "item.Revision < a.MinFencingToken {", "false {"}}},
 	{Name: "an execution from before a restore continues", Edits: []Edit{{lifecycleRestore, "\tif sm.Terminal(x.State) {\n\t\treturn false, nil // it", "\tif true {\n\t\treturn false, nil // it"}}},
-	{Name: "a retry after a restore keeps tokens from before", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
-`, `x.StepRunSeq+restoreGap, x.Scope.HeldEpoch
-`}}},
-	{Name: "a retry after a restore reuses job IDs", Edits: []Edit{{lifecycleRestore, `x.StepRunSeq+restoreGap, 0
-`, `x.StepRunSeq, 0
-`}}},
+	{Name: "a retry after a restore keeps tokens from before", Edits: []Edit{{lifecycleRestore, "x.Scope.HeldEpoch = x.Scope.LockEpoch(), 0", "x.Scope.HeldEpoch = 0, x.Scope.HeldEpoch"}}},
+	{Name: "an execution that a restore has ended says that it holds no locks", Test: "shared/engine:TestRestore_FailsUnfinishedExecutionsUnsafe", Edits: []Edit{{lifecycleRestore, "x.Scope.EpochBeforeRestore, x.Scope.HeldEpoch = x.Scope.LockEpoch(), 0", "x.Scope.HeldEpoch = 0"}}},
+	{Name: "a rollback is tried again with tokens from before a restore", Test: "shared/engine:TestRestore_UnsafeEndKeepsItsLocks", Edits: []Edit{{lifecycleRetryRollback, "case x.Scope.EpochBeforeRestore > 0:", "case false:"}}},
+	{Name: "a retry after a restore reuses job IDs", Edits: []Edit{{lifecycleRestore, "d.policy.MinFencingToken, x.StepRunSeq+restoreGap", "d.policy.MinFencingToken, x.StepRunSeq"}}},
 	{Name: "what a restore has lost is a fault of the service to who retries", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/engine/fetch_outdated.go", "errors.As(err, &lost) {", "errors.As(err, &lost) && false {"}}},
-	{Name: "who retries by force is not told what a restore has lost", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/lifecycle/retry.go", "(!c.Force || restored) {", "!c.Force {"}}},
+	{Name: "who retries by force is not told what a restore has lost", Test: "shared/engine:TestRestore_RetryIsRefusedWhereWhatWasDoneIsLost", Edits: []Edit{{"shared/lifecycle/retry.go", "(!c.Force || restored) {", "(!c.Force || restored && false) {"}}},
 	{Name: "messages from before a restore are processed", Edits: []Edit{{workerHandle, "m.Work.MinFencingToken < w.opts.MinFencingToken()", "m.Work.MinFencingToken < 0"}}},
 	{Name: "a lock from before a restore counts as the execution's own", Test: "shared/engine/locking:TestLocker_LocksFromBeforeRestoreAreNotOwn", Edits: []Edit{{lockTake, "\tif r.status == lockConflict {", "\tif r.status == lockConflict || r.status == lockHeld {"}}},
 	{Name: "an execution that a restore has lost begins at its first epoch again", Test: "shared/engine:TestRestore_ALostExecutionThatStartsAgainHoldsNothing", Edits: []Edit{{"shared/lifecycle/blocker.go", "d.execution.Epoch = d.policy.MinFencingToken", "d.execution.Epoch = 0"}}},

@@ -8,7 +8,7 @@ const (
 // schedules are mistakes about schedules that people pause, fire and remove.
 var schedules = []Mutation{
 	{Name: "archiving begins the schedule of an older version", Test: "shared/engine/scheduler:TestArchive_PausesTheScheduleOfAnOlderVersion", Edits: []Edit{{catalogSchedules, "asks && paused == nil && olderThan(is, was)", "asks && paused != nil && olderThan(is, was)"}}},
-	{Name: "a version that is restored leaves the schedule paused", Test: "shared/engine/scheduler:TestArchive_PausesTheScheduleOfAnOlderVersion", Edits: []Edit{{catalogSchedules, "paused.By == \"\" && (olderThan(", "s.Paused.By == \"-\" && (olderThan("}}},
+	{Name: "a version that is restored leaves the schedule paused", Test: "shared/engine/scheduler:TestArchive_PausesTheScheduleOfAnOlderVersion", Edits: []Edit{{catalogSchedules, "paused.By == \"\" && (olderThan(", "paused.By == \"-\" && (olderThan("}}},
 	{Name: "publishing resumes a paused schedule", Test: "shared/engine/scheduler:TestPause_StopsFireTimes", Edits: []Edit{{catalogSchedules, "s.Cron == nil || s.Paused != nil && s.FiringAt.IsZero() {", "s.Cron == nil {"}}},
 	{Name: "a sweep goes on with a schedule that was paused meanwhile", Test: "shared/engine/scheduler:TestPause_DuringASweep", Edits: []Edit{{"shared/engine/scheduler/cron_scheduler.go", "if err != nil || s.Paused != nil || s.Removed != nil {", "if err != nil {"}}},
 	{Name: "a pause forgets what a sweep has begun", Test: "shared/engine/scheduler:TestPause_DuringASweep", Edits: []Edit{{catalogSchedules, "if s.FiringAt.IsZero() { // else the scheduler ends that first", "if true {"}}},
