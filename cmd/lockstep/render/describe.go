@@ -134,6 +134,8 @@ func DescribeUnacknowledged(x views.ExecutionView) string {
 	switch {
 	case !sm.Terminal(x.State):
 		s.WriteString("; what a retry has started in its place waits for them until then")
+	case x.Parent == nil && x.State == sm.ExecutionFailedUnsafe && x.Key != nil && !locksAnew(x):
+		fmt.Fprintf(&s, "; then \"lockstep acknowledge %s\", and \"lockstep retry %s\", which takes its key and its locks anew: what it starts in its place would wait for these locks", x.ID, x.ID)
 	case VerbAllowed("retry", x.State) && x.Parent == nil:
 		fmt.Fprintf(&s, "; then \"lockstep retry %s\": what it starts in its place would wait for these locks", x.ID)
 	}

@@ -97,6 +97,10 @@ func DescribeEntities(x views.ExecutionView) string {
 		next(`check what remains, then "lockstep acknowledge %s" says that somebody has; "lockstep retry %s" %s with all locks taken anew%s.`, x.ID, x.ID, again, parentHint(x))
 	case x.State == sm.ExecutionFailedUnsafe && x.Parent != nil:
 		next(`check them, then "lockstep acknowledge %s" releases their locks%s.`, x.ID, parentHint(x))
+	case x.State == sm.ExecutionFailedUnsafe && locksAnew(x):
+		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" %s with all locks taken anew.`, x.ID, x.ID, again)
+	case x.State == sm.ExecutionFailedUnsafe && x.Key != nil:
+		next(`check them, then "lockstep acknowledge %s" releases their locks; after that "lockstep retry %s" %s with its key and all locks taken anew.`, x.ID, x.ID, again)
 	case x.State == sm.ExecutionFailedUnsafe:
 		next(`check them, then "lockstep acknowledge %s" releases their locks; "lockstep retry %s" %s on those that are still locked.`, x.ID, x.ID, again)
 	case x.State == sm.ExecutionCancelled:
@@ -178,6 +182,12 @@ func parentHint(x views.ExecutionView) string {
 		return ""
 	}
 	return fmt.Sprintf(`; "lockstep retry %s" has the execution that started it begin its step again`, *x.Parent)
+}
+
+// locksAnew reports whether a retry of an execution that waits to be acknowledged does not continue
+// under the locks that it keeps, if it keeps any: the reason that is given says so.
+func locksAnew(x views.ExecutionView) bool {
+	return x.Waiting != nil && x.Waiting.Kind == workflow.WaitAcknowledge && x.Waiting.Reason != nil
 }
 
 // unnamedSteps returns the steps that failed without naming an entity.

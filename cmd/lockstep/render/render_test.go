@@ -279,7 +279,15 @@ Next: check them, then "lockstep acknowledge x-1" releases their locks; "lockste
 	if got := DescribeEntities(x); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	kept := 2
+	kept, key, restored := 2, "order-1", "it keeps locks from before the tables were restored, and a retry takes all of them anew"
+	x.Key = &key
+	if got := DescribeEntities(x); !strings.Contains(got, `Next: check them, then "lockstep acknowledge x-1" releases their locks; after that "lockstep retry x-1" tries again with its key and all locks taken anew.`) {
+		t.Errorf("with a key: got\n%s", got)
+	}
+	x.Waiting = &views.Waiting{Kind: workflow.WaitAcknowledge, Reason: &restored}
+	if got := DescribeEntities(x); !strings.Contains(got, `releases their locks; "lockstep retry x-1" tries again with all locks taken anew.`) {
+		t.Errorf("after a restore: got\n%s", got)
+	}
 	unnamed := views.ExecutionView{ID: "x-2", State: sm.ExecutionFailedUnsafe, Outcome: &unsafe, Kept: &kept, EntityOutcomes: map[workflow.EntityOutcome]int{workflow.EntityFailedUnsafe: 2}}
 	if got := DescribeEntities(unnamed); !strings.Contains(got, "Entities: 2 FAILED_UNSAFE.\n  \"lockstep locks\" lists those that it keeps") {
 		t.Errorf("without a job that has failed: got\n%s", got)
@@ -424,4 +432,22 @@ func TestDescribeExecution_CountsWhatIsStillLocked(t *testing.T) {
 	if got, want := DescribeExecution(x), "It failed UNSAFELY: check 19 of its entities; 1 are released. What remains: step reload has no rollback."; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+// TestDescribeUnacknowledged_SaysHowToRetry: an execution with a business key that holds its locks is
+// acknowledged before it is retried.
+func TestDescribeUnacknowledged_SaysHowToRetry(t *testing.T) {
+	key, released := "order-1", "its locks have been released"
+	x := views.ExecutionView{ID: "x-1", State: sm.ExecutionFailedUnsafe, Unacknowledged: []views.UnacknowledgedChild{{ID: "c-1", State: sm.ExecutionFailedUnsafe, Step: "hotel"}}}
+	expect := func(want string) {
+		t.Helper()
+		if got := DescribeUnacknowledged(x); !strings.Contains(got, `releases its locks; then `+want+`: what it starts`) {
+			t.Errorf("got\n%s\nwant %s", got, want)
+		}
+	}
+	expect(`"lockstep retry x-1"`)
+	x.Key = &key
+	expect(`"lockstep acknowledge x-1", and "lockstep retry x-1", which takes its key and its locks anew`)
+	x.Waiting = &views.Waiting{Kind: workflow.WaitAcknowledge, Reason: &released}
+	expect(`"lockstep retry x-1"`)
 }
