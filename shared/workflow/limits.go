@@ -9,7 +9,7 @@ import "time"
 //   - no step run is entered in an item of more than MaxRunningBytes: the execution fails
 //     with the cause LIMIT, and there is room to close and roll back what was entered;
 //   - no rollback wave begins in an item of more than MaxRollbackBytes: the rollback
-//     fails, and there is room for cancel, acknowledge, unlock and retry;
+//     fails, and there is room for cancel, acknowledge and unlock; a retry needs CommandBytes;
 //   - no answer and no token is taken that would fill an item to more than MaxAnsweredBytes:
 //     what was executed can still be rolled back;
 //   - entities are named only while CommandBytes are left.
