@@ -423,7 +423,7 @@ func TestVerbs_WorkForWhoMayNotRead(t *testing.T) {
 	}{
 		{[]string{"triggers", "resume", "paid"}, map[string]any{"GET /triggers/paid": forbidden, "POST /triggers/paid/resume": trigger}, "paid", ""},
 		{[]string{"schedules", "resume", "p/w"}, map[string]any{"GET /schedules/p/w": forbidden, "POST /schedules/p/w/resume": schedule}, "p/w", ""},
-		{[]string{"subscriptions", "resume", "ops"}, map[string]any{"GET /subscriptions/ops": forbidden, "POST /subscriptions/ops/resume": map[string]any{"name": "ops"}}, "resumed", ""},
+		{[]string{"subscriptions", "resume", "ops"}, map[string]any{"GET /subscriptions/ops": forbidden, "POST /subscriptions/ops/resume": map[string]any{"name": "ops"}}, "whether it was could not be read", ""},
 		{
 			[]string{"archive", "p/w:1.1.0"},
 			map[string]any{"GET /triggers": pageOf(trigger), "GET /schedules/p/w": forbidden, "DELETE /workflow-definition/p/w/1.1.0": map[string]any{"package": "p", "name": "w", "version": "1.1.0", "archived": true}},

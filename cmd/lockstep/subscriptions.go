@@ -160,9 +160,13 @@ func newResumeSubscription(c *connection) *cobra.Command {
 			}
 			before, unknown := api.Subscription(cmd.Context(), args[0])
 			v, err := api.ResumeSubscription(cmd.Context(), args[0], reason)
+			const undelivered = "what came in the last minutes is delivered by itself, and \"lockstep redrive --queue hooks-out\" delivers what came before"
 			text := "it was not suspended"
-			if unknown != nil || before.Suspended != nil {
-				text = "resumed; what came in the last minutes is delivered by itself, and \"lockstep redrive --queue hooks-out\" delivers what came before"
+			switch {
+			case unknown != nil:
+				text = "it is not suspended now; whether it was could not be read: if so, " + undelivered
+			case before.Suspended != nil:
+				text = "resumed; " + undelivered
 			}
 			return printText(cmd, c, v, err, text)
 		},
