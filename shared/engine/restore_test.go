@@ -175,6 +175,25 @@ func TestRestore_LeavesEndedExecutions(t *testing.T) {
 	s.ExpectState(next, sm.ExecutionCompletedAck)
 }
 
+// The tables were restored to different moments, so that the records of jobs are lost that were
+// executed. They are not said to be cancelled: what became of them is unknown.
+func TestRestore_JobsWithoutRecordsAreUnknown(t *testing.T) {
+	s := newHarness(t, 2)
+	s.Publish("w", stepsYAML("one once device"))
+	restoreJobs := s.Snapshot(sim.JobsTable)
+	id := s.Start("w", "d000", "d001")
+	s.RunUntilIdle(time.Hour)
+	s.ExpectState(id, sm.ExecutionCompletedAck)
+	restoreJobs()
+	states := map[sm.JobState]int{}
+	for _, j := range s.Jobs(id) {
+		states[j.State]++
+	}
+	if len(s.BlockCalls) != 2 || len(states) != 1 || states[sm.JobUnknown] != 2 {
+		t.Errorf("%d jobs were executed, and are listed as %v", len(s.BlockCalls), states)
+	}
+}
+
 // The tables were restored to different moments: the state of an execution knows of a rollback, but
 // the outcomes of the jobs that it undoes are lost. A retry could not know what has still to be
 // undone, and is refused, forced or not.

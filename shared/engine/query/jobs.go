@@ -248,7 +248,7 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 	switch {
 	case len(jobs) == 0:
 		if base.Attempt, base.ID = 1, id(1); !r.Open() {
-			base.State = sm.JobCancelled // its turn never came
+			base.State = stateWithoutRecord(r)
 		}
 		jobs = append(jobs, base)
 	case retryPending(as[len(as)-1], r):
@@ -265,6 +265,16 @@ func jobAttempts(x *workflow.Execution, r *workflow.StepRun, in workflow.JobInpu
 		}
 	}
 	return jobs
+}
+
+// stateWithoutRecord returns the state of a job of an ended step run of which nothing is recorded. Its
+// turn never came, if that is so of any job. Otherwise the records are lost, or the jobs could not be
+// closed, and what became of it is unknown.
+func stateWithoutRecord(r *workflow.StepRun) sm.JobState {
+	if r.Counts.NotExecuted+r.Skipped > 0 {
+		return sm.JobCancelled
+	}
+	return sm.JobUnknown
 }
 
 // workerOf returns the worker that had the attempt: the worker of its pack, or the lost worker from
