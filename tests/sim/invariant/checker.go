@@ -40,7 +40,8 @@ type Checker struct {
 	// of the tables. MinFencingToken is the least token since then.
 	LateWorker      func() bool
 	MinFencingToken int64
-	// SlotLimits are the concurrency limits that are checked.
+	// SlotLimits are the concurrency limits that are checked. The simulation sets none: its oracle
+	// knows the limits of all definitions. shared/engine:TestConcurrency_HoldsUnderRandomFaults does.
 	SlotLimits map[workflow.EntityKey]int
 	// MayBreak reports whether the wake-ups of an execution have failed for so long that it may be
 	// broken.

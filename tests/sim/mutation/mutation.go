@@ -11,7 +11,8 @@
 // partaking.go those in the participants of step runs, packs.go those in the pack protocol,
 // mailbox.go those about signals, keys.go those about business keys, regions.go those about
 // regions, waits.go those in steps that wait, retries.go those about where a retry begins, and
-// engine_steps.go those in what the engine does itself, and executions.go the others. adapters.go has those in the real adapters, for tests/protocol.
+// engine_steps.go those in what the engine does itself, laws.go one for each law that no other breaks,
+// and executions.go the others. adapters.go has those in the real adapters, for tests/protocol.
 package mutation
 
 import (
@@ -39,7 +40,7 @@ type Edit struct{ File, Old, New string }
 
 // All returns all mistakes: those in the code that the simulation runs, and [Borders].
 func All() []Mutation {
-	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, more, further, stalls, refusals, waves, reruns, restores, engineSteps, Borders())
+	return slices.Concat(locks, judged, measured, retained, narrowing, telling, partaking, packs, dispatches, executions, plans, branches, more, further, stalls, refusals, waves, reruns, restores, engineSteps, laws, Borders())
 }
 
 // Apply returns the changed text of each file of a mutation, by its path below root. It fails if a

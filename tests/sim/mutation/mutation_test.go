@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,5 +83,59 @@ func TestMutation_ListedInDocs(t *testing.T) {
 	}
 	if want := fmt.Sprintf("Of the %d,%03d mistakes", rows/1000, rows%1000); !strings.Contains(table, want) {
 		t.Errorf("docs/simulation.md does not say %q", want)
+	}
+}
+
+// lawRE finds the names of laws in the sources of the simulation.
+var lawRE = regexp.MustCompile(`(?:\b(?:law|inv)[A-Z]\w* *= |Failf\(|Invariant: )"([^"]+)"`)
+
+// unbroken are the laws that no mistake of the table breaks before any other, and why.
+var unbroken = map[string]string{
+	"no more executions are live than may be at the same time": "the simulation sets no such limits, see invariant.Checker.SlotLimits",
+	"what is undone is not undone once more":                   "a rollback that plans it breaks the law about what a rollback undoes before it calls anybody",
+	"an execution has the entities that were asked for":        "no mistake is known that breaks it",
+	"a job starts under a claim, after STARTED is written":     "no mistake is known that breaks it",
+	"an operation is accepted or refused":                      "no mistake is known that breaks it",
+}
+
+// TestMutation_EachLawIsBroken: every law of the simulation is broken by a mistake, so that it is known
+// to see something, or named with the reason.
+func TestMutation_EachLawIsBroken(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs/simulation.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "## Mistakes that it sees")
+	laws := map[string]bool{}
+	for _, folder := range []string{"invariant", "oracle", "simulator"} {
+		files, err := filepath.Glob(filepath.Join(root, "tests/sim", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%d files of %s: %v", len(files), folder, err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range lawRE.FindAllSubmatch(source, -1) {
+				laws[string(found[1])] = true
+			}
+		}
+	}
+	for law := range laws {
+		switch broken, why := strings.Contains(table, " | "+law+" | "), unbroken[law]; {
+		case !broken && why == "":
+			t.Errorf("no mistake in docs/simulation.md breaks the law %q", law)
+		case broken && why != "":
+			t.Errorf("a mistake breaks the law %q, which is said to be unbroken", law)
+		}
+	}
+	for law := range unbroken {
+		if !laws[law] {
+			t.Errorf("there is no law %q", law)
+		}
+	}
+	if len(laws) < 70 {
+		t.Errorf("only %d laws are found", len(laws))
 	}
 }
