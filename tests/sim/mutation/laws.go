@@ -13,4 +13,7 @@ var laws = []Mutation{
 	{Name: "an end is recorded as what led to it", Edits: []Edit{{"shared/lifecycle/decider.go", "Type: string(recordedAs), From: string(from), To: string(to), Actor: actor}", "Type: string(on), From: string(from), To: string(to), Actor: actor}"}}},
 	{Name: "a retry does not tell which branches it keeps", Edits: []Edit{{"shared/lifecycle/retry.go", "		data[\"kept\"] = d.branchLabels(from, kept.Index)\n", "		_ = d.branchLabels(from, kept.Index)\n"}}},
 	{Name: "outcomes that are stored apart are read as none", Edits: []Edit{{"shared/workflow/outcome.go", "const MaxInlineSetBytes = 1 << 10\n", "const MaxInlineSetBytes = 1\n"}, {"shared/engine/payload.go", "	r.Sets = sets\n", "	r.Sets = workflow.OutcomeSets{}\n"}}},
+	{Name: "only the first job of a pack is recorded as started", Edits: []Edit{{"shared/worker/claim.go", "case s.m.Work.Repeatable() || s.remote || i == 0:", "case s.remote || i == 0:"}}},
+	{Name: "who selects by groups selects all", Edits: []Edit{{"shared/engine/fetch_discovery.go", "(query != nil && s.match(query, e))", "(query == nil || s.match(query, e))"}}},
+	{Name: "a command that the state refuses is not valid", Edits: []Edit{{"shared/lifecycle/command.go", "	return &workflow.Error{Code: workflow.CodeIllegalTransition, Message: message}\n", "	return &workflow.Error{Code: workflow.CodeInvalid, Message: message}\n"}}},
 }
