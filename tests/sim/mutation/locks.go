@@ -25,7 +25,8 @@ var locks = []Mutation{
 	{Name: "a held lock counts as free", Edits: []Edit{{lockEvaluate, `	case h.HoldsEntity(key, holder.Epoch, holder.Place):
 `, "\tcase false:\n"}}},
 	{Name: "the owner is read before the lock", Edits: []Edit{{acquire, `	evaluated := make([]evaluatedLock, len(keys))
-`, `	if items, err = a.Locks.Read(ctx, a.Tenant, keys, strong); err != nil {
+`, `	var err error
+	if items, err = a.Locks.Read(ctx, a.Tenant, keys, strong); err != nil {
 		return nil, err
 	}
 	evaluated := make([]evaluatedLock, len(keys))

@@ -29,7 +29,7 @@ var narrowing = []Mutation{
 	{Name: "all who share a lock have one place", Test: "shared/sim:TestWorld_PortConformance", Edits: []Edit{{simLockState, "	l.Holders[s.Execution] = workflow.Holder{", "	for id, h := range l.Holders {\n		h.Place = s.Place\n		l.Holders[id] = h\n	}\n	l.Holders[s.Execution] = workflow.Holder{"}}},
 	{Name: "dynamo: a place counts with any token", Test: "shared/dynamo:TestOlderRelease_LeavesNothingThatCounts", Edits: []Edit{{dynamoLocks, "it.Has(attrOwner) && p.Int(attrPlaceToken) == it.Int(attrToken)", "it.Has(attrOwner)"}}},
 	{Name: "entities are named whatever the size of the state item", Test: "shared/lifecycle:TestDecide_NamesEntitiesOnlyWhereThereIsRoom", Edits: []Edit{{lifecycleNarrow, "n > before && !d.hasRoomFor(n-before)", "n > before && n < 0"}}},
-	{Name: "a place is the position among the entities that were not skipped", Test: "shared/engine:TestAcknowledge_OfScopeWithGaps", Edits: []Edit{{fetchLocks, "Key: e.Key, Place: e.Place, Token:", "Key: e.Key, Place: i + 1, Token:"}}},
+	{Name: "a place is the position among the entities that were not skipped", Test: "shared/engine:TestAcknowledge_OfScopeWithGaps", Edits: []Edit{{fetchLocks, "Key: e.Key, Place: e.Place, Token:", "Key: e.Key, Place: len(held) + 1, Token:"}}},
 	{Name: "a retry of some entities writes updates of the others", Test: "shared/engine:TestRetry_UpdatesKeptEntitiesOnly", Edits: []Edit{
 		{fetchUpdates, "if kept := w.execution.Kept; kept == nil || kept.Contains(e.Place) {", "if e.Token > 0 {"},
 		{fetchUpdates, "	held, err := w.loadEntities(ctx, w.execution.Scope)\n", "	held, err := w.loadAllEntities(ctx, w.execution.Scope)\n"},

@@ -33,7 +33,7 @@ var secrets = []Mutation{
 	{Name: "the list of secrets is of archived versions too", Test: "shared/catalog:TestCatalog_ListsSecrets", Edits: []Edit{{"shared/catalog/secrets.go", "if !d.Archived && !d.Draft && (", "if true && ("}}},
 	{Name: "a draft is in the index of versions", Test: "shared/catalog:TestCatalog_DraftIsFoundByItsExactVersionAlone", Edits: []Edit{{"shared/catalog/versions.go", "if !d.Draft {", "if true {"}}},
 	{Name: "every start may start a draft", Test: "shared/engine:TestDraft_StartsOnlyWhatAllowsIt", Edits: []Edit{{"shared/engine/start.go", "case !allowed:", "case false:"}}},
-	{Name: "a start with a draft allowed finds any stored version", Test: "shared/engine:TestDraft_ArchivedStartsNothing", Edits: []Edit{{"shared/engine/start.go", "case !stored.Draft || stored.Archived:", "case false:"}}},
+	{Name: "a start with a draft allowed finds any stored version", Test: "shared/engine:TestDraft_ArchivedStartsNothing", Edits: []Edit{{"shared/engine/start.go", "case !stored.Draft || stored.Archived:", "case false && stored.Draft:"}}},
 }
 
 const workerSecret = "shared/worker/secret.go"
