@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lockstep-run/lockstep/shared/views"
@@ -99,12 +100,26 @@ func TestLifecycle_Scenarios(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if holdsSeveralCalls[name] {
+				holding.Lock()
+				defer holding.Unlock()
+			}
 			stack := *s
 			stack.t = t
 			scenario(&fixture{localStack: &stack, blocks: b, name: strings.ToLower(name)})
 		})
 	}
 }
+
+// holdsSeveralCalls names the scenarios that keep calls of blocks waiting until other calls have been made.
+// The local worker has four processes, and each such call occupies one. So these scenarios run one after
+// the other: several at a time could occupy all of them, and each wait for the others.
+var holdsSeveralCalls = map[string]bool{
+	"N04_illegal_transitions": true, "N04_illegal_transitions_while_running": true, "N18_barrier": true, "N18_barrier_in_pipelines": true,
+	"N39_pipelines_rolled_back": true, "retry_in_pipelines": true, "rollback_policies": true,
+}
+
+var holding sync.Mutex
 
 // publishExtra publishes another workflow of the fixture, as publishWorkflow does, and
 // returns its reference.
