@@ -70,13 +70,10 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 			printNote(cmd, "these are the first %d; --limit 0 lists all", limit)
 		}
 	}()
+	items = firstItems(items, limit, &more)
 	if c.json() {
 		all := []T{}
 		for item, err := range items {
-			if limit > 0 && len(all) == limit {
-				more = err == nil
-				break
-			}
 			if err != nil {
 				return render.AsServiceError(err)
 			}
@@ -87,10 +84,6 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 	t := render.NewTable(out, columns...)
 	n := 0
 	for item, err := range items {
-		if limit > 0 && n == limit {
-			more = err == nil
-			break
-		}
 		if err != nil {
 			if n > 0 {
 				_ = t.Flush() // the rows so far; the caller gets err
@@ -101,6 +94,26 @@ func printList[T any](cmd *cobra.Command, c *connection, items iter.Seq2[T, erro
 		n++
 	}
 	return t.Flush()
+}
+
+// firstItems returns the first limit items of a list, or all if limit is 0, and sets more if there are others.
+func firstItems[T any](items iter.Seq2[T, error], limit int, more *bool) iter.Seq2[T, error] {
+	if limit <= 0 {
+		return items
+	}
+	return func(yield func(T, error) bool) {
+		n := 0
+		for item, err := range items {
+			if n == limit {
+				*more = err == nil
+				return
+			}
+			if !yield(item, err) {
+				return
+			}
+			n++
+		}
+	}
 }
 
 // printListOrNote is printList with a note for an empty list.
